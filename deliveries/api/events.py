@@ -1,0 +1,226 @@
+"""events/: emit one or a thousand, and read them back."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from deliveries import bell, ingest
+from deliveries.api.shape import Errors, read_event, read_traceparent
+from deliveries.api.show import show_delivery, show_event
+from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
+from deliveries.models import Delivery, Event
+from subscriptions import ids
+from subscriptions.api.authentication import caller
+from subscriptions.api.pagination import page
+from subscriptions.api.problems import Problem, invalid, not_found
+from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
+
+# A producer id taken by somebody else between look-up and insert is found by the next try.
+_TRIES = 5
+
+logger = logging.getLogger(__name__)
+
+
+class EventList(ApiView):
+    roles = {"GET": EVERYONE, "POST": PRODUCERS}
+
+    def post(self, request: Request) -> HttpResponse:
+        """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
+        shape = read_event(request.data, traceparent=read_traceparent(request.headers.get("traceparent")))
+        if not isinstance(shape, NewEvent):
+            raise invalid(shape)
+
+        def work(outcome: Outcome) -> tuple[int, Any]:
+            result = outcome.results[0]
+            if isinstance(result, Refused):
+                raise _problem(result)
+            return 202, show_event(result.event, consumer=shape.consumer)
+
+        return _emit(self, request, [shape], work)
+
+    def get(self, request: Request) -> Response:
+        rows, following = page(request, _filtered(request))
+        return Response(
+            {"results": [show_event(row, consumer=str(row.consumer)) for row in rows], "next": following}
+        )
+
+
+class EventBatch(ApiView):
+    roles = {"POST": PRODUCERS}
+    max_body_bytes = settings.MAX_BATCH_BODY_BYTES
+
+    def post(self, request: Request) -> HttpResponse:
+        """202 with one result per event, in order. Each is accepted, a duplicate, or refused by itself."""
+        items = body_object(request).get("events")
+        if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
+            raise invalid(
+                [{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}]
+            )
+        traceparent = read_traceparent(request.headers.get("traceparent"))
+        shapes = [_sized(read_event(item, traceparent=traceparent), item) for item in items]
+        good = [shape for shape in shapes if isinstance(shape, NewEvent)]
+
+        def work(outcome: Outcome) -> tuple[int, Any]:
+            results = iter(outcome.results)
+            return 202, {
+                "results": [
+                    _show_result(next(results), shape) if isinstance(shape, NewEvent) else _show_refusal(shape)
+                    for shape in shapes
+                ]
+            }
+
+        return _emit(self, request, good, work)
+
+
+class EventDetail(ApiView):
+    roles = {"GET": EVERYONE}
+
+    def get(self, request: Request, event: str) -> Response:
+        found = event_or_404(request, event)
+        return Response(show_event(found, consumer=str(found.consumer)))
+
+
+class EventDeliveries(ApiView):
+    roles = {"GET": EVERYONE}
+
+    def get(self, request: Request, event: str) -> Response:
+        deliveries = Delivery.objects.select_related("event").filter(event=event_or_404(request, event))
+        rows, following = page(request, deliveries)
+        return Response({"results": [show_delivery(row) for row in rows], "next": following})
+
+
+def event_or_404(request: Request, name: str) -> Event:
+    """By our id or by the producer's own. The latter is unique per consumer only: ?consumer= says which."""
+    events = Event.objects.select_related("consumer").filter(consumer__deleted_at__isnull=True)
+    own = caller(request).consumer_id
+    if own is not None:
+        events = events.filter(consumer_id=own)
+    elif consumer := request.query_params.get("consumer"):
+        events = events.filter(consumer=consumer_or_404(request, consumer))
+    uuid = ids.parse("evt", name)
+    found = list(events.filter(producer_id=name)[:2]) or (list(events.filter(id=uuid)) if uuid else [])
+    if not found:
+        raise not_found("event")
+    if len(found) > 1:
+        raise Problem(
+            409, "ambiguous_id", "Several consumers have an event of this id; add ?consumer= to say which one you mean."
+        )
+    return found[0]
+
+
+def _emit(
+    view: ApiView, request: Request, new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[int, Any]]
+) -> HttpResponse:
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return view.once(request, lambda: _accepted(new_events, show))
+        except ingest.Raced:
+            if not tries_left:
+                break
+    raise Problem(409, "event_id_in_progress", "An event of this id is being accepted right now. Send it again.")
+
+
+def _accepted(new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[int, Any]]) -> tuple[int, Any]:
+    """Inside the transaction that also stores the answer; the bell rings only once that has committed."""
+    outcome = ingest.accept(new_events, now=timezone.now())
+    transaction.on_commit(lambda: bell.ring(outcome.endpoint_ids))
+    transaction.on_commit(lambda: _log(outcome))
+    return show(outcome)
+
+
+def _sized(shape: NewEvent | Errors, item: Any) -> NewEvent | Errors | Problem:
+    if isinstance(shape, NewEvent) and len(orjson.dumps(item)) > settings.MAX_BODY_BYTES:
+        limit = settings.MAX_BODY_BYTES // 1024
+        return Problem(413, "payload_too_large", f"This event is larger than {limit} KiB.")
+    return shape
+
+
+def _show_result(result: ingest.Result, shape: NewEvent) -> dict[str, Any]:
+    match result:
+        case Accepted():
+            return {"status": "accepted", "event": show_event(result.event, consumer=shape.consumer)}
+        case Duplicate():
+            return {"status": "duplicate", "event": show_event(result.event, consumer=shape.consumer)}
+        case Refused():
+            return {"status": "refused", "problem": _problem(result).document()}
+
+
+def _show_refusal(shape: Errors | Problem) -> dict[str, Any]:
+    problem = shape if isinstance(shape, Problem) else invalid(shape)
+    return {"status": "refused", "problem": problem.document()}
+
+
+def _problem(refused: Refused) -> Problem:
+    status = {"consumer_not_found": 404, "event_id_reused": 409}.get(refused.code, 400)
+    return Problem(
+        status, refused.code, refused.detail, errors=[{"pointer": refused.pointer, "detail": refused.detail}]
+    )
+
+
+def _filtered(request: Request) -> QuerySet[Event]:
+    query = request.query_params
+    events = Event.objects.select_related("consumer").filter(consumer__deleted_at__isnull=True)
+    own = caller(request).consumer_id
+    if own is not None:
+        events = events.filter(consumer_id=own)
+    if "consumer" in query:
+        events = events.filter(consumer=consumer_or_404(request, query["consumer"]))
+    if "type" in query:
+        events = events.filter(type=text_of(query["type"]))
+    if "ordering_key" in query:
+        events = events.filter(ordering_key=text_of(query["ordering_key"]))
+    if "since" in query:
+        events = events.filter(id__gte=first_id_at(time_of(query["since"], "since")))
+    if "until" in query:
+        events = events.filter(id__lt=first_id_at(time_of(query["until"], "until")))
+    if "state" in query:
+        events = events.filter(
+            id__in=Delivery.objects.filter(state=text_of(query["state"])).values("event_id")
+        )
+    return events
+
+
+def text_of(value: str) -> str:
+    if "\0" in value:
+        raise Problem(400, "invalid_parameter", "A parameter holds a NUL character.")
+    return value
+
+
+def time_of(value: str, name: str) -> datetime:
+    at = None
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        pass
+    if at is None or at.tzinfo is None or not 1971 <= at.year < 9999:
+        raise Problem(400, "invalid_parameter", f"`{name}` is a time with its zone, such as 2026-01-31T12:00:00Z.")
+    return at
+
+
+def first_id_at(at: datetime) -> UUID:
+    """The smallest id of that millisecond: ids are time-ordered, so a range of times is a range of ids."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)
+
+
+def _log(outcome: Outcome) -> None:
+    for result in outcome.results:
+        if isinstance(result, Accepted):
+            event = result.event
+            fields = {
+                "event": event.public_id,
+                "consumer": ids.show("con", event.consumer_id),
+                "event_type": event.type,
+                "deliveries": event.delivery_count,
+            }
+            logger.info("event.accepted", extra={"fields": fields})

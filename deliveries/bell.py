@@ -1,0 +1,89 @@
+"""Step: ring. Tells the pumps which endpoints have work. Lost, doubled or late, it changes latency and nothing else.
+
+The bell is a Redis sorted set of endpoint ids, oldest ring first; running pumps wait on it. A Celery message starts a
+pump where none runs; many rings share one message. A caller hands over and goes on: a thread of this process does the
+talking, so Redis can neither delay nor fail a request. What is lost here, the sweep finds.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from uuid import UUID
+
+import redis
+from django.conf import settings
+
+READY = "webhooks:ready"
+_RUNG = "webhooks:rung"
+# At most one message per this time says that pumps are wanted (milliseconds).
+_COALESCE_MS = 500
+# After a failed ring, leave Redis alone for this long (seconds).
+_PAUSE_SECONDS = 1.0
+# Beyond this many waiting endpoints the sweep is the better messenger.
+_MAX_WAITING = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+def ring(endpoint_ids: Iterable[UUID]) -> None:
+    """Returns at once. Call it after commit."""
+    _ringer().ring({endpoint_id.hex for endpoint_id in endpoint_ids})
+
+
+def ring_now(endpoint_ids: Iterable[UUID], *, client: "redis.Redis") -> None:
+    """Marks the endpoints ready and, at most twice a second, asks Celery for a pump. Raises when Redis is out of reach."""
+    members = [endpoint_id.hex for endpoint_id in endpoint_ids]
+    if members:
+        _ring_members(members, client=client)
+
+
+def connect() -> "redis.Redis":
+    timeout = settings.REDIS_TIMEOUT_SECONDS
+    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=timeout, socket_timeout=timeout)
+
+
+def _ring_members(members: Iterable[str], *, client: "redis.Redis") -> None:
+    now = time.time()
+    with client.pipeline(transaction=False) as pipe:
+        # NX keeps the place in the queue of an endpoint that waits already.
+        pipe.zadd(READY, dict.fromkeys(members, now), nx=True)
+        pipe.set(_RUNG, 1, nx=True, px=_COALESCE_MS)
+        _, first = pipe.execute()
+    if first:
+        from deliveries.tasks import deliver_due
+
+        deliver_due.apply_async(retry=False, expires=60)
+
+
+class _Ringer:
+    """One daemon thread per process, started by the first ring (after any fork)."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="bell", daemon=True).start()
+
+    def ring(self, members: set[str]) -> None:
+        with self._changed:
+            if len(self._waiting) < _MAX_WAITING:
+                self._waiting |= members
+                self._changed.notify()
+
+    def _run(self) -> None:
+        client = connect()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting))
+                members, self._waiting = self._waiting, set()
+            try:
+                _ring_members(members, client=client)
+            except Exception as error:  # Redis, kombu and sockets each raise their own; none of them matters here.
+                logger.warning("bell.missed", extra={"fields": {"endpoints": len(members), "error": repr(error)}})
+                time.sleep(_PAUSE_SECONDS)
+
+
+@lru_cache(maxsize=1)
+def _ringer() -> _Ringer:
+    return _Ringer()

@@ -1,0 +1,224 @@
+"""What happened and what is owed: events, deliveries, attempts. Postgres is the ledger; every promise is a row here.
+
+Each index names its reader: every further one costs each delivery a few microseconds.
+"""
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from subscriptions import ids
+from subscriptions.models import Consumer, Endpoint
+
+
+# The stubs know a field's types; at run time it takes none.
+_TextField = models.Field[str, str] if TYPE_CHECKING else models.Field
+
+
+class Xid8Field(_TextField):
+    """PostgreSQL's 64-bit transaction id: the order in which events became visible to readers of the feed."""
+
+    def db_type(self, connection: object) -> str:
+        return "xid8"
+
+
+class CurrentTransaction(models.Func):
+    template = "pg_current_xact_id()"
+    output_field = Xid8Field()
+
+
+class Event(models.Model):
+    """What happened. Immutable: `body` holds the exact bytes that go on the wire, for ever."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT, related_name="events", db_index=False)
+    type = models.CharField(max_length=255)
+    api_version = models.CharField(max_length=64)
+    # The producer's own stable id, when it gave one: then this is what consumers see as the event's id.
+    producer_id = models.CharField(max_length=255, null=True, blank=True)
+    body = models.BinaryField()
+    occurred_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(editable=False)
+    ordering_key = models.CharField(max_length=255, null=True, blank=True)
+    sequence = models.PositiveBigIntegerField(null=True, blank=True)
+    traceparent = models.CharField(max_length=64, null=True, blank=True)
+    delivery_count = models.PositiveIntegerField(default=0)
+    xid = Xid8Field(db_default=CurrentTransaction(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["consumer", "producer_id"],
+                condition=Q(producer_id__isnull=False),
+                name="event_producer_id_unique",
+            ),
+            # Also read by the filter on ordering_key.
+            models.UniqueConstraint(
+                fields=["consumer", "ordering_key", "sequence"],
+                condition=Q(ordering_key__isnull=False),
+                name="event_sequence_unique",
+            ),
+            models.CheckConstraint(
+                condition=Q(ordering_key__isnull=True, sequence__isnull=True)
+                | Q(ordering_key__isnull=False, sequence__isnull=False),
+                name="event_sequence_with_key",
+            ),
+        ]
+        indexes = [
+            # deliveries/feed.py: a consumer's events in the order in which they became visible.
+            models.Index(fields=["consumer", "xid", "id"], name="event_feed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.type}"
+
+    @property
+    def public_id(self) -> str:
+        return self.producer_id or ids.show("evt", self.id)
+
+
+class OrderingKey(models.Model):
+    """The last sequence number given out for a consumer's ordering key. Its row lock makes the numbers gapless."""
+
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, db_index=False)
+    key = models.CharField(max_length=255)
+    last_sequence = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["consumer", "key"], name="ordering_key_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.key} at {self.last_sequence}"
+
+
+class DeliveryState(models.TextChoices):
+    PENDING = "pending"  # claim takes it out, once due
+    IN_FLIGHT = "in_flight"  # settle takes it out, or the sweep once the worker's lease has run out
+    DELIVERED = "delivered"  # final, unless replayed
+    DEAD = "dead"  # a dead letter; only a replay takes it out
+
+
+class Delivery(models.Model):
+    """One event owed to one endpoint."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
+    state = models.CharField(max_length=16, choices=DeliveryState, default=DeliveryState.PENDING)
+    # Never null: one query finds first tries, retries, replays and the work of a crashed worker.
+    due_at = models.DateTimeField()
+    # Attempts begun. The claim counts up, so the number is also the fence against a worker that comes back late.
+    attempt_count = models.PositiveIntegerField(default=0)
+    # attempt_count when this round began: a replay starts the schedule anew without forgetting the history.
+    round_base = models.PositiveIntegerField(default=0)
+    round_started_at = models.DateTimeField()
+    leased_by = models.UUIDField(null=True, blank=True)
+    # Set for ordered endpoints only: a key's deliveries go out one at a time, in sequence.
+    ordering_key = models.CharField(max_length=255, null=True, blank=True)
+    sequence = models.PositiveBigIntegerField(null=True, blank=True)
+    # Waits behind an earlier delivery of its key; settling that one takes it out.
+    blocked = models.BooleanField(default=False)
+    dead_reason = models.CharField(max_length=64, null=True, blank=True)
+    created_at = models.DateTimeField(editable=False)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            # Also read by events/{id}/deliveries/.
+            models.UniqueConstraint(fields=["event", "endpoint"], name="delivery_once_per_endpoint"),
+            models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
+            models.CheckConstraint(
+                condition=Q(state="in_flight", leased_by__isnull=False) | (~Q(state="in_flight") & Q(leased_by__isnull=True)),
+                name="delivery_leased_while_in_flight",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="dead", dead_reason__isnull=False) | (~Q(state="dead") & Q(dead_reason__isnull=True)),
+                name="delivery_dead_for_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["delivered", "dead"], finished_at__isnull=False)
+                | Q(state__in=["pending", "in_flight"], finished_at__isnull=True),
+                name="delivery_finished_when_final",
+            ),
+            models.CheckConstraint(condition=Q(attempt_count__gte=models.F("round_base")), name="delivery_round_base_sane"),
+            models.CheckConstraint(
+                condition=Q(blocked=False) | Q(state="pending", ordering_key__isnull=False),
+                name="delivery_blocked_while_pending",
+            ),
+            # "One at a time per key" is a constraint of the database, not a habit of the code.
+            models.UniqueConstraint(
+                fields=["endpoint", "ordering_key"],
+                condition=Q(state__in=["pending", "in_flight"], blocked=False, ordering_key__isnull=False),
+                name="delivery_one_live_per_key",
+            ),
+        ]
+        indexes = [
+            # claim.py takes an endpoint's due rows in order; sweep.py skips from endpoint to endpoint.
+            models.Index(
+                fields=["endpoint", "due_at", "id"], condition=Q(state="pending", blocked=False), name="delivery_due"
+            ),
+            # claim.py counts an endpoint's requests in flight; sweep.py looks for those of dead workers.
+            models.Index(fields=["endpoint"], condition=Q(state="in_flight"), name="delivery_in_flight"),
+            # settle.py finds the next delivery of a key.
+            models.Index(fields=["endpoint", "ordering_key", "sequence"], condition=Q(blocked=True), name="delivery_blocked"),
+            # endpoints/{id}/deliveries/ and deliveries/, newest first.
+            models.Index(fields=["endpoint", "-id"], name="delivery_history"),
+            # deliveries/?state=dead and the dead letter page, newest first.
+            models.Index(fields=["-finished_at", "-id"], condition=Q(state="dead"), name="delivery_dead"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.state}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("dlv", self.id)
+
+
+class Attempt(models.Model):
+    """One POST, with everything needed to explain it."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="attempts", db_index=False)
+    number = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    duration_ms = models.PositiveIntegerField()
+    url = models.CharField(max_length=2048)
+    address = models.CharField(max_length=64, null=True, blank=True)
+    status_code = models.PositiveSmallIntegerField(null=True, blank=True)
+    error_kind = models.CharField(max_length=32, null=True, blank=True)
+    error_detail = models.CharField(max_length=255, null=True, blank=True)
+    request_headers = models.JSONField()
+    response_headers = models.JSONField(null=True, blank=True)
+    response_body = models.BinaryField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            # Also read by deliveries/{id}/, which shows the attempts in order.
+            models.UniqueConstraint(fields=["delivery", "number"], name="attempt_number_unique"),
+            models.CheckConstraint(
+                condition=Q(status_code__isnull=False) | Q(error_kind__isnull=False),
+                name="attempt_has_an_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} #{self.number}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("att", self.id)
+
+
+class Lease(models.Model):
+    """A pump at work. It renews this one row; when it stops doing so, everything it held goes out again."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    worker = models.CharField(max_length=255)
+    started_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"lease of {self.worker}"

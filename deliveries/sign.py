@@ -1,0 +1,56 @@
+"""Step: sign. The headers of one attempt, from the exact bytes that go on the wire. Pure.
+
+Two schemes. `timestamped` is `t=<ts>,v1=<hex>[,v1=<hex>]` over `<ts>.<body>`, keyed with the whole secret string.
+`standard` is Standard Webhooks: `v1,<base64>[ v1,<base64>]` over `<id>.<ts>.<body>`, keyed with the decoded secret.
+"""
+
+import base64
+import hmac
+from collections.abc import Sequence
+
+
+def signature(*, scheme: str, secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> str:
+    """The Webhook-Signature header: one signature per secret, in the order given (new first)."""
+    if scheme == "standard":
+        message = f"{event_id}.{timestamp}.".encode() + body
+        return " ".join("v1," + base64.b64encode(_hmac(_decoded(secret), message)).decode() for secret in secrets)
+    message = b"%d.%b" % (timestamp, body)
+    return f"t={timestamp}," + ",".join("v1=" + _hmac(secret.encode(), message).hex() for secret in secrets)
+
+
+def headers(
+    *,
+    scheme: str,
+    secrets: Sequence[str],
+    event_id: str,
+    timestamp: int,
+    attempt: int,
+    body: bytes,
+    user_agent: str,
+    traceparent: str | None,
+    custom: Sequence[tuple[str, str]],
+) -> list[tuple[str, str]]:
+    """Everything one attempt carries. Custom names were checked when they were set: none of them is one of ours."""
+    ours = [
+        ("Content-Type", "application/json"),
+        ("User-Agent", user_agent),
+        ("Webhook-Id", event_id),
+        ("Webhook-Timestamp", str(timestamp)),
+        (
+            "Webhook-Signature",
+            signature(scheme=scheme, secrets=secrets, event_id=event_id, timestamp=timestamp, body=body),
+        ),
+        ("Webhook-Attempt", str(attempt)),
+        ("Idempotency-Key", event_id),
+    ]
+    if traceparent:
+        ours.append(("traceparent", traceparent))
+    return [*ours, *custom]
+
+
+def _hmac(key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, "sha256")
+
+
+def _decoded(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix("whsec_"))

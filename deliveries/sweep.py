@@ -1,0 +1,112 @@
+"""Step: sweep. Finds what no message announced: due work nobody was told of, and the work of workers that died.
+
+It needs no Redis. Running it twice at once, or twice as often, does no harm.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+from deliveries import retry
+from deliveries.settle import Outcome, settle
+
+# Lost deliveries settled per statement.
+_BATCH = 500
+
+FIND_LOST = """
+    SELECT delivery.id, delivery.attempt_count AS number, delivery.attempt_count - delivery.round_base AS attempt_in_round,
+        endpoint.url, endpoint.retry_schedule
+    FROM deliveries_delivery delivery
+    JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
+    WHERE delivery.state = 'in_flight' AND NOT EXISTS (
+        SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
+    )
+    LIMIT %(limit)s
+    FOR UPDATE OF delivery SKIP LOCKED
+"""
+"""Deliveries in flight whose worker's lease has run out."""
+
+DROP_EXPIRED_LEASES = "DELETE FROM deliveries_lease WHERE expires_at < now() - interval '1 hour'"
+"""Forgets workers that died long ago."""
+
+FIND_DUE_ENDPOINTS = """
+    WITH RECURSIVE found AS (
+        (
+            SELECT endpoint_id FROM deliveries_delivery
+            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT later.endpoint_id FROM deliveries_delivery later
+            WHERE later.state = 'pending' AND NOT later.blocked AND later.endpoint_id > found.endpoint_id
+            ORDER BY later.endpoint_id LIMIT 1
+        )
+        FROM found WHERE found.endpoint_id IS NOT NULL
+    )
+    SELECT found.endpoint_id
+    FROM found
+    JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
+    JOIN subscriptions_lane lane ON lane.endpoint_id = found.endpoint_id
+    WHERE endpoint.status = 'active' AND endpoint.deleted_at IS NULL AND lane.opens_at <= now() AND EXISTS (
+        SELECT FROM deliveries_delivery due
+        WHERE due.endpoint_id = found.endpoint_id AND due.state = 'pending' AND NOT due.blocked AND due.due_at <= now()
+    )
+    LIMIT %(limit)s
+"""
+"""Endpoints with work that is due and may go out: skips through the due index, one step per endpoint, never per row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    id: UUID
+    number: int
+    attempt_in_round: int
+    url: str
+    retry_schedule: list[int] | None
+
+
+async def recover_lost(connection: AsyncConnection, *, schedule: list[int]) -> int:
+    """Puts the deliveries of dead workers back. The lost attempt counts: it may well have reached the receiver."""
+    recovered = 0
+    while True:
+        async with connection.transaction():
+            cursor = connection.cursor(row_factory=class_row(Lost))
+            lost = await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()
+            if lost:
+                now = datetime.now(UTC)
+                await settle(connection, [_lost(row, schedule=schedule, now=now) for row in lost])
+        recovered += len(lost)
+        if len(lost) < _BATCH:
+            break
+    await connection.execute(DROP_EXPIRED_LEASES)
+    return recovered
+
+
+async def due_endpoints(connection: AsyncConnection, *, limit: int) -> list[UUID]:
+    cursor = await connection.execute(FIND_DUE_ENDPOINTS, {"limit": limit}, prepare=True)
+    return [row[0] for row in await cursor.fetchall()]
+
+
+def _lost(row: Lost, *, schedule: list[int], now: datetime) -> Outcome:
+    verdict = retry.decide(
+        status_code=None,
+        error_kind="worker_lost",
+        attempt_in_round=row.attempt_in_round,
+        schedule=row.retry_schedule or schedule,
+        now=now,
+        jitter=0,
+    )
+    return Outcome(
+        delivery_id=row.id,
+        number=row.number,
+        verdict=verdict,
+        decided_at=now,
+        started_at=now,
+        duration_ms=0,
+        url=row.url,
+        error_kind="worker_lost",
+        error_detail="The worker died during this attempt; whether it reached the receiver is not known.",
+    )

@@ -1,0 +1,136 @@
+"""What Celery runs. `deliver_due` is the pump, alone on its queue; everything else is short and lives in `background`."""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+import redis.asyncio
+import redis.exceptions
+import uvloop
+from celery import shared_task
+from celery.signals import worker_shutting_down
+from django.conf import settings
+from psycopg_pool import AsyncConnectionPool
+
+from deliveries import bell, database, sweep
+from deliveries.deliver import Options, Pool, Pump
+from deliveries.transport import GuardedTransport
+from subscriptions.targets import policy
+
+logger = logging.getLogger(__name__)
+
+_SWEEP_LIMIT = 10_000
+
+
+@shared_task(name="deliveries.deliver_due", ignore_result=True)
+def deliver_due() -> None:
+    """Delivers until there has been nothing to do for a moment."""
+    engine().run()
+
+
+@shared_task(name="deliveries.sweep", ignore_result=True)
+def sweep_due() -> None:
+    """Wakes the pumps for due work that no message announced, and puts back what dead workers held."""
+    asyncio.run(_sweep_due())
+
+
+async def _sweep_due() -> None:
+    async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+        await sweep.recover_lost(connection, schedule=settings.DELIVERY_RETRY_SCHEDULE)
+        endpoint_ids = await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
+    try:
+        bell.ring_now(endpoint_ids, client=_bell_client())
+    except redis.exceptions.RedisError as error:
+        logger.warning("bell.missed", extra={"fields": {"endpoints": len(endpoint_ids), "error": repr(error)}})
+
+
+@lru_cache(maxsize=1)
+def _bell_client() -> Any:
+    return bell.connect()
+
+
+class Engine:
+    """What a worker process keeps for life: one event loop, one database pool, one transport."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._pump: Pump | None = None
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._kept: _Kept | None = None
+
+    def run(self) -> None:
+        if not self._stopping:
+            self._loop.run_until_complete(self._run())
+
+    def stop(self) -> None:
+        """Called from the worker's main thread, while the pump runs in another."""
+        with self._lock:
+            self._stopping = True
+            if self._pump is not None:
+                self._loop.call_soon_threadsafe(self._pump.stop)
+
+    async def _run(self) -> None:
+        if self._kept is None:
+            self._kept = await _keep()
+        pump = Pump(
+            pool=self._kept.pool, bell_client=self._kept.bell_client, transport=self._kept.transport, options=options()
+        )
+        with self._lock:
+            if self._stopping:
+                return
+            self._pump = pump
+        try:
+            await pump.run()
+        finally:
+            with self._lock:
+                self._pump = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    pool: Pool
+    bell_client: Any
+    transport: GuardedTransport
+
+
+async def _keep() -> _Kept:
+    pool: Pool = AsyncConnectionPool(
+        database.conninfo(), min_size=2, max_size=4, open=False, kwargs={"autocommit": True}, name="pump"
+    )
+    await pool.open()
+    return _Kept(
+        pool=pool,
+        # A pop waits for up to a second for the bell; the socket must wait longer than that.
+        bell_client=redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=5),
+        transport=GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None),
+    )
+
+
+def options() -> Options:
+    return Options(
+        concurrency=settings.DELIVERY_CONCURRENCY,
+        schedule=settings.DELIVERY_RETRY_SCHEDULE,
+        lease_seconds=settings.DELIVERY_LEASE_SECONDS,
+        renew_seconds=settings.DELIVERY_LEASE_RENEW_SECONDS,
+        sweep_seconds=settings.DELIVERY_SWEEP_SECONDS,
+        idle_seconds=settings.DELIVERY_IDLE_SECONDS,
+        user_agent=settings.DELIVERY_USER_AGENT,
+        worker=f"{socket.gethostname()}:{os.getpid()}",
+    )
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    return Engine()
+
+
+@worker_shutting_down.connect
+def _stop_pump(**_: Any) -> None:
+    engine().stop()

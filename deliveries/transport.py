@@ -1,0 +1,261 @@
+"""The one way out to receivers: httpx's transport interface over aiohttp's connection pool, guarded at the dial.
+
+The four aiohttp calls in `_ask` are those its ClientSession makes. Making them here saves a quarter of the CPU per
+request, and shows what a session hides: which connection was used, and whether it had been used before.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import aiohttp
+import httpx
+from aiohttp import hdrs
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import AddrInfoType, Connection
+from yarl import URL
+
+from subscriptions.url_guard import Policy, RefusedTarget, check_addresses, check_as_public, parse_target
+
+Lookup = Callable[[str, int], Awaitable[list[str]]]
+
+CONNECT_SECONDS = 5
+KEEP_ALIVE_SECONDS = 30
+DNS_CACHE_SECONDS = 30
+
+
+@dataclass
+class Trail:
+    """Put into a request's extensions as `trail`, it tells even of a request that never got an answer how far it came."""
+
+    connected: bool = False
+    address: str | None = None
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Made inside the event loop that uses it, and kept for as long: it owns the connections.
+
+    With `proxy_url` the proxy resolves names, so it has to refuse private answers itself; what a URL says by itself,
+    literal addresses included, is still judged here.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        lookup: Lookup | None = None,
+        proxy_url: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._policy = policy
+        self._proxy = URL(proxy_url) if proxy_url else None
+        # One pool per scheme: the guard's answer depends on it, and neither the resolver nor the socket hears of it.
+        self._connectors = {
+            scheme: _Connector(
+                guard=None if proxy_url else _Guard(scheme, policy, lookup or system_lookup),
+                tls=tls,
+            )
+            for scheme in ("http", "https")
+        }
+        self._route = lru_cache(maxsize=4096)(self._find_route)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises `RefusedTarget`, or httpx's errors with the operating system's own as their cause."""
+        route = self._route(str(request.url))
+        request.read()
+        try:
+            answer = await self._ask(request, route=route)
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout("No connection in time.") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+            raise httpx.ConnectError("No connection.") from error
+        except aiohttp.ClientResponseError as error:
+            raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
+        except aiohttp.ClientConnectionError as error:
+            raise httpx.ReadError("The connection ended before the answer.") from error
+        return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer))
+
+    async def aclose(self) -> None:
+        for connector in self._connectors.values():
+            await connector.close()
+
+    def _find_route(self, url: str) -> "_Route":
+        target = parse_target(url, policy=self._policy)
+        if self._proxy and target.address is None:
+            check_as_public(scheme=target.scheme, port=target.port, policy=self._policy)
+        return _Route(URL(target.url, encoded=True), self._connectors[target.scheme])
+
+    async def _ask(self, request: httpx.Request, *, route: "_Route", fresh: bool = False) -> aiohttp.ClientResponse:
+        post = _Request(
+            request.method,
+            route.url,
+            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
+            data=request.content,
+            proxy=self._proxy,
+            loop=asyncio.get_running_loop(),
+        )
+        if fresh:
+            route.connector.forget_idle(post.connection_key)
+        connection = await route.connector.connect(post, [], _TIMEOUT)
+        wire = connection.protocol
+        assert isinstance(wire, _Wire)
+        trail = request.extensions.get("trail", Trail())
+        trail.connected, trail.address = True, None if self._proxy else wire.peer_address()
+        reused = wire.start_request()
+        try:
+            return await _converse(post, connection)
+        except aiohttp.ClientConnectionError:
+            # Receivers close idle connections whenever they like, and our request may cross that on its way. Silence
+            # on a connection that worked before means just this, and is no failed attempt: ask once more. Should the
+            # first request have been read after all, the second carries the same Webhook-Id.
+            if not reused or wire.heard:
+                raise
+        return await self._ask(request, route=route, fresh=True)
+
+
+async def _converse(post: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
+    try:
+        answer = await post.send(connection)
+        try:
+            return await answer.start(connection)
+        except BaseException:
+            answer.close()
+            raise
+    except BaseException:
+        connection.close()
+        raise
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    def __aiter__(self) -> "_Body":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._answer.content.readany()
+        except aiohttp.ClientError as error:
+            raise httpx.ReadError("The connection ended before the answer did.") from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        # A body read to its end has given its connection back by now; any other takes it down.
+        if not self._answer.closed:
+            self._answer.close()
+
+
+# Some firewalls want an Accept. Answers are stored as they come, so they are asked for uncompressed.
+_DEFAULT_HEADERS = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "identity"}
+
+
+class _Request(aiohttp.ClientRequest):
+    DEFAULT_HEADERS = _DEFAULT_HEADERS
+
+
+class _Wire(ResponseHandler):
+    """aiohttp's end of a connection, which also remembers what it was used for."""
+
+    used = False
+    heard = False
+    _peer: str | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        super().data_received(data)
+
+    def start_request(self) -> bool:
+        """Get ready for an answer; says whether the connection has carried a request before."""
+        # Nothing is unpacked (a bomb stays small), and a fast receiver cannot fill our memory before it is cut off.
+        self.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=2**16)
+        reused, self.used, self.heard = self.used, True, False
+        return reused
+
+    def peer_address(self) -> str | None:
+        if self._peer is None and self.transport is not None:
+            self._peer = self.transport.get_extra_info("peername")[0]
+        return self._peer
+
+
+def _wire(*, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Wire(loop)
+
+
+class _Guard(AbstractResolver):
+    """The wall as aiohttp meets it: all answers to a lookup, and once more the one address being dialled."""
+
+    def __init__(self, scheme: str, policy: Policy, lookup: Lookup) -> None:
+        self._check = partial(check_addresses, scheme=scheme, policy=policy)
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        addresses = await self._lookup(host, port)
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "no addresses")
+        self._check(addresses, port=port)
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
+            for address in addresses
+        ]
+
+    def open_socket(self, info: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, (address, port, *_) = info
+        try:
+            self._check([address], port=port)
+        except RefusedTarget as refusal:
+            # aiohttp races several addresses and lets only operating system errors out of the race.
+            raise OSError(errno.EACCES, "address not allowed") from refusal
+        return socket.socket(family, kind, protocol)
+
+    async def close(self) -> None:
+        pass
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, *, guard: _Guard | None, tls: ssl.SSLContext | None) -> None:
+        super().__init__(
+            limit=0,  # how much is in flight is the claim's business
+            keepalive_timeout=KEEP_ALIVE_SECONDS,
+            ttl_dns_cache=DNS_CACHE_SECONDS,
+            ssl=tls or True,
+            resolver=guard,
+            socket_factory=guard.open_socket if guard else None,
+        )
+        self._factory = partial(_wire, loop=self._loop)
+
+    def forget_idle(self, key: ConnectionKey) -> None:
+        """The next connection for this key is a new one."""
+        for wire, _ in self._conns.pop(key, ()):
+            wire.close()
+
+
+class _Route(NamedTuple):
+    url: URL
+    connector: _Connector
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    infos = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, look)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))
+
+
+# A lookup of a name whose servers are dead blocks a thread for many seconds. The loop's own pool has a handful of
+# threads, so a few such names would hold up every other receiver's.
+_LOOKUPS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="lookup")
+
+# The deadline of the whole attempt is the caller's.
+_TIMEOUT = aiohttp.ClientTimeout(connect=CONNECT_SECONDS)

@@ -1,0 +1,39 @@
+"""Who is calling, and may they? `Authorization: Bearer <key>`; each view names the roles it serves."""
+
+from typing import Any, cast
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from subscriptions import keys
+from subscriptions.keys import Caller
+
+
+class KeyAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[Any, None] | None:
+        header = request.headers.get("Authorization", "")
+        scheme, _, secret = header.partition(" ")
+        if not header:
+            return None
+        caller = keys.verify(secret.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
+            raise AuthenticationFailed("The API key is unknown, expired or revoked.")
+        return caller, None
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="webhooks"'
+
+
+class HasRole(BasePermission):
+    """Views say `roles = {"POST": (Role.PRODUCER, …)}`. A method that names none is closed to everybody."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if request.user is None:
+            return False
+        return caller(request).role in view.roles.get(request.method, ())
+
+
+def caller(request: Request) -> Caller:
+    return cast(Caller, request.user)

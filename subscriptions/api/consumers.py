@@ -1,0 +1,134 @@
+"""consumers/ and what hangs below one: its keys and its endpoints."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from subscriptions import consumers, endpoints, ids, keys
+from subscriptions.api.pagination import page
+from subscriptions.api.problems import Problem, not_found
+from subscriptions.api.serializers import (
+    ConsumerIn,
+    EndpointIn,
+    KeyIn,
+    show_consumer,
+    show_endpoint,
+    show_key,
+)
+from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404, setting_error
+from subscriptions.models import ApiKey, Consumer, Endpoint, Role
+
+
+class ConsumerList(ApiView):
+    roles = {"GET": PRODUCERS, "POST": PRODUCERS}
+
+    def get(self, request: Request) -> Response:
+        rows, following = page(request, Consumer.objects.filter(deleted_at__isnull=True))
+        return Response({"results": [show_consumer(row) for row in rows], "next": following})
+
+    def post(self, request: Request) -> HttpResponse:
+        shape = ConsumerIn(data=body_object(request))
+        shape.is_valid(raise_exception=True)
+        fields = {"uid": None, **shape.validated_data}
+
+        def work() -> tuple[int, Any]:
+            with _uid_conflict():
+                return 201, show_consumer(_reloaded(consumers.create(**fields)))
+
+        return self.once(request, work)
+
+
+class ConsumerDetail(ApiView):
+    roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
+
+    def get(self, request: Request, consumer: str) -> Response:
+        return Response(show_consumer(consumer_or_404(request, consumer)))
+
+    def patch(self, request: Request, consumer: str) -> Response:
+        found = consumer_or_404(request, consumer)
+        shape = ConsumerIn(data=body_object(request), partial=True)
+        shape.is_valid(raise_exception=True)
+        with _uid_conflict():
+            return Response(show_consumer(consumers.update(found, shape.validated_data)))
+
+    def delete(self, request: Request, consumer: str) -> Response:
+        consumers.delete(consumer_or_404(request, consumer))
+        return Response(status=204)
+
+
+class KeyList(ApiView):
+    roles = {"GET": EVERYONE, "POST": EVERYONE}
+
+    def get(self, request: Request, consumer: str) -> Response:
+        rows, following = page(request, ApiKey.objects.filter(consumer=consumer_or_404(request, consumer)))
+        return Response({"results": [show_key(row) for row in rows], "next": following})
+
+    def post(self, request: Request, consumer: str) -> HttpResponse:
+        found = consumer_or_404(request, consumer)
+        shape = KeyIn(data=body_object(request))
+        shape.is_valid(raise_exception=True)
+        expires_at = shape.validated_data.get("expires_at")
+        if expires_at is not None and expires_at <= timezone.now():
+            raise setting_error("/expires_at", "This moment has passed.")
+
+        def work() -> tuple[int, Any]:
+            key, secret = keys.issue(role=Role.CONSUMER, consumer=found, **shape.validated_data)
+            key.refresh_from_db()
+            return 201, {**show_key(key), "key": secret}
+
+        return self.once(request, work)
+
+
+class KeyDetail(ApiView):
+    roles = {"DELETE": EVERYONE}
+
+    def delete(self, request: Request, consumer: str, key: str) -> Response:
+        found = consumer_or_404(request, consumer)
+        key_id = ids.parse("key", key)
+        if key_id is None or not keys.revoke(key_id=key_id, consumer=found):
+            raise not_found("key")
+        return Response(status=204)
+
+
+class EndpointList(ApiView):
+    roles = {"GET": EVERYONE, "POST": EVERYONE}
+
+    def get(self, request: Request, consumer: str) -> Response:
+        found = consumer_or_404(request, consumer)
+        living = Endpoint.objects.select_related("consumer").filter(consumer=found, deleted_at__isnull=True)
+        rows, following = page(request, living)
+        return Response({"results": [show_endpoint(row) for row in rows], "next": following})
+
+    def post(self, request: Request, consumer: str) -> HttpResponse:
+        found = consumer_or_404(request, consumer)
+        shape = EndpointIn(data=body_object(request))
+        shape.is_valid(raise_exception=True)
+
+        def work() -> tuple[int, Any]:
+            try:
+                endpoint, secret = endpoints.create(consumer=found, **shape.validated_data)
+            except endpoints.TooManyEndpoints:
+                raise Problem(
+                    409, "too_many_endpoints", "This consumer has as many endpoints as it may have. Delete one first."
+                ) from None
+            return 201, {**show_endpoint(endpoint), "secret": secret}
+
+        return self.once(request, work)
+
+
+class _uid_conflict:
+    """Turns a taken uid into a 409."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, consumers.UidTaken):
+            raise Problem(409, "uid_taken", "Another consumer has this uid.") from None
+
+
+def _reloaded(consumer: Consumer) -> Consumer:
+    consumer.refresh_from_db()
+    return consumer

@@ -1,0 +1,76 @@
+"""event-types/: the catalogue."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from subscriptions import event_types
+from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
+from subscriptions.api.problems import Problem, not_found
+from subscriptions.api.serializers import EventTypeIn, show_event_type
+from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, setting_error
+from subscriptions.models import EventType
+
+
+class EventTypeList(ApiView):
+    roles = {"GET": EVERYONE, "POST": PRODUCERS}
+
+    def get(self, request: Request) -> Response:
+        """By name. Archived ones are left out unless asked for with ?archived=true."""
+        limit = limit_of(request)
+        types = EventType.objects.prefetch_related("versions").order_by("name")
+        if request.query_params.get("archived") != "true":
+            types = types.filter(archived_at__isnull=True)
+        cursor = read_cursor(request)
+        if cursor is not None:
+            if len(cursor) != 1 or not isinstance(cursor[0], str) or "\0" in cursor[0]:
+                raise invalid_cursor()
+            types = types.filter(name__gt=cursor[0])
+        rows = list(types[: limit + 1])
+        following = next_url(request, [rows[limit - 1].name]) if len(rows) > limit else None
+        return Response({"results": [show_event_type(row) for row in rows[:limit]], "next": following})
+
+    def post(self, request: Request) -> HttpResponse:
+        shape = EventTypeIn(data=body_object(request))
+        shape.is_valid(raise_exception=True)
+        fields = {name: value for name, value in shape.validated_data.items() if name != "archived"}
+
+        def work() -> tuple[int, Any]:
+            try:
+                return 201, show_event_type(event_types.create(**fields))
+            except event_types.NameTaken:
+                raise Problem(409, "event_type_exists", "The catalogue has an event type of this name.") from None
+            except event_types.SchemaInvalid as error:
+                raise setting_error(f"/versions/{error.index}/schema", str(error)) from None
+
+        return self.once(request, work)
+
+
+class EventTypeDetail(ApiView):
+    roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
+
+    def get(self, request: Request, name: str) -> Response:
+        return Response(show_event_type(_found(name)))
+
+    def patch(self, request: Request, name: str) -> Response:
+        found = _found(name)
+        shape = EventTypeIn(data=body_object(request), partial=True)
+        shape.is_valid(raise_exception=True)
+        try:
+            return Response(show_event_type(event_types.update(found, shape.validated_data)))
+        except event_types.SchemaInvalid as error:
+            raise setting_error(f"/versions/{error.index}/schema", str(error)) from None
+
+    def delete(self, request: Request, name: str) -> Response:
+        """204. A type in use is archived instead of deleted; reading it says so."""
+        event_types.delete(_found(name))
+        return Response(status=204)
+
+
+def _found(name: str) -> EventType:
+    found = event_types.find(name)
+    if found is None:
+        raise not_found("event type")
+    return found

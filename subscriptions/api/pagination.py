@@ -1,0 +1,64 @@
+"""Lists are read page by page from a cursor, never by offset: a page costs the same however deep it lies."""
+
+import base64
+import binascii
+from typing import Any, TypeVar
+from uuid import UUID
+
+import orjson
+from django.db.models import Model, QuerySet
+from rest_framework.request import Request
+
+from subscriptions.api.problems import Problem
+
+M = TypeVar("M", bound=Model)
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+
+
+def page(request: Request, queryset: QuerySet[M]) -> tuple[list[M], str | None]:
+    """Newest first, by id (ids are time-ordered), and the URL of the next page."""
+    limit = limit_of(request)
+    cursor = read_cursor(request)
+    queryset = queryset.order_by("-id")
+    if cursor is not None:
+        try:
+            queryset = queryset.filter(id__lt=UUID(hex=cursor[0]))
+        except (ValueError, TypeError, IndexError, AttributeError):
+            raise invalid_cursor() from None
+    rows = list(queryset[: limit + 1])
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return rows, next_url(request, [rows[-1].pk.hex]) if more else None
+
+
+def limit_of(request: Request) -> int:
+    text = request.query_params.get("limit", str(DEFAULT_LIMIT))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT or len(text) > 9:
+        raise Problem(400, "invalid_parameter", f"`limit` is a number from 1 to {MAX_LIMIT}.")
+    return int(text)
+
+
+def next_url(request: Request, cursor: list[Any]) -> str:
+    encoded = base64.urlsafe_b64encode(orjson.dumps(cursor)).decode().rstrip("=")
+    query = request.query_params.copy()
+    query["cursor"] = encoded
+    return request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+
+
+def read_cursor(request: Request) -> list[Any] | None:
+    text = request.query_params.get("cursor")
+    if not text:
+        return None
+    try:
+        cursor = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (binascii.Error, ValueError):
+        raise invalid_cursor() from None
+    if not isinstance(cursor, list):
+        raise invalid_cursor()
+    return cursor
+
+
+def invalid_cursor() -> Problem:
+    return Problem(400, "invalid_cursor", "The cursor is not one of ours. Start again without it.")

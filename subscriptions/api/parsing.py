@@ -1,0 +1,120 @@
+"""JSON in, strictly: what we accept, every consumer's parser will read as the same thing.
+
+Refused: bodies over the limit, anything but UTF-8, duplicate keys, NaN and Infinity, integers beyond 64 bits, floats
+beyond a double, NUL and lone surrogates in strings, and nesting so deep that it cannot be written out again.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import IO, Any
+
+import orjson
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from rest_framework.parsers import BaseParser
+
+from subscriptions.api.problems import Problem
+
+
+class StrictJSONParser(BaseParser):
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        context = parser_context or {}
+        limit = getattr(context.get("view"), "max_body_bytes", None) or settings.MAX_BODY_BYTES
+        charset = _charset(media_type or "")
+        if charset not in ("", "utf-8", "utf8", "us-ascii"):
+            raise Problem(415, "unsupported_charset", "Send UTF-8.")
+        try:
+            raw = stream.read(limit + 1)
+        except RequestDataTooBig:
+            raise too_large(limit) from None
+        if len(raw) > limit:
+            raise too_large(limit)
+        return loads(raw)
+
+
+def loads(raw: bytes) -> Any:
+    """The value, or a Problem that says what is wrong with it."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _invalid(f"The body is not UTF-8 (byte {error.start}).") from None
+    try:
+        value = _decode(text)
+        # Catches what the standard library lets through: lone surrogates, and nesting beyond what can be rendered.
+        orjson.dumps(value)
+    except Problem:
+        raise
+    except RecursionError:
+        raise _invalid("The body is nested too deeply.") from None
+    except orjson.JSONEncodeError as error:
+        reason = "nested too deeply" if "ecursion" in str(error) else "not valid Unicode (a lone surrogate)"
+        raise _invalid(f"The body is {reason}.") from None
+    except ValueError as error:
+        raise _invalid(f"The body is not valid JSON: {error}.") from None
+    if "\\u0000" in text and _has_nul(value):
+        raise _invalid("A string holds a NUL character, which many receivers cannot store.")
+    return value
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(413, "payload_too_large", f"The body is larger than {limit // 1024} KiB.")
+
+
+def _decode(text: str) -> Any:
+    return json.loads(
+        text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _invalid(f"The key {twice!r} stands twice in one object.")
+    return found
+
+
+def _integer(digits: str) -> int:
+    # 20 characters hold every 64-bit integer; int() of an endless string would be slow.
+    value = int(digits) if len(digits) <= 20 else 1 << 64
+    if not -(1 << 63) <= value < 1 << 64:
+        raise _invalid("An integer does not fit into 64 bits; send it as a string.")
+    return value
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _invalid("A number is too large for a double; send it as a string.")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise _invalid(f"{name} is not JSON.")
+
+
+def _has_nul(value: Any) -> bool:
+    """Depth is bounded: the value was just rendered. `\\u0000` in the text may also be an escaped backslash."""
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any("\0" in name or _has_nul(inner) for name, inner in value.items())
+    return isinstance(value, list) and any(_has_nul(inner) for inner in value)
+
+
+def _charset(media_type: str) -> str:
+    for parameter in media_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"').lower()
+    return ""
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(400, "invalid_json", detail)

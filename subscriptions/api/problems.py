@@ -1,0 +1,131 @@
+"""Every refusal is a problem document (`application/problem+json`) with a stable `code` and a sentence that helps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+import orjson
+
+CONTENT_TYPE = "application/problem+json"
+
+_TITLES = {
+    400: "Bad request",
+    401: "Not authenticated",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Temporarily unavailable",
+}
+
+
+class Problem(Exception):
+    """Raised anywhere below a view; answered as a problem document."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers = dict(headers or {})
+
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "type": f"urn:webhooks-platform:problem:{self.code}",
+            "title": _TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        if self.errors:
+            document["errors"] = self.errors
+        return document
+
+
+def invalid(errors: Sequence[Mapping[str, str]]) -> Problem:
+    """400 for a body whose shape is wrong, with a JSON pointer to each mistake."""
+    return Problem(400, "invalid", "The request does not have the right shape; `errors` says where.", errors=errors)
+
+
+def not_found(what: str) -> Problem:
+    return Problem(404, "not_found", f"There is no such {what}.")
+
+
+def handle(exc: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Django REST framework's exception handler. None lets an unforeseen error become a logged 500."""
+    problem = _as_problem(exc)
+    if problem is None:
+        return None
+    return Response(problem.document(), status=problem.status, headers=problem.headers, content_type=CONTENT_TYPE)
+
+
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain(Problem(404, "not_found", "There is nothing at this address."))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _plain(Problem(500, "internal_error", "Something broke on our side. It was logged; try again later."))
+
+
+def _plain(problem: Problem) -> HttpResponse:
+    return HttpResponse(orjson.dumps(problem.document()), status=problem.status, content_type=CONTENT_TYPE)
+
+
+def _as_problem(exc: Exception) -> Problem | None:
+    match exc:
+        case Problem():
+            return exc
+        case exceptions.ValidationError():
+            return invalid(_pointers(exc.detail))
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            return Problem(
+                401, "not_authenticated", str(exc.detail), headers={"WWW-Authenticate": 'Bearer realm="webhooks"'}
+            )
+        case exceptions.PermissionDenied():
+            return Problem(403, "forbidden", "This key's role does not allow that.")
+        case exceptions.NotFound() | Http404():
+            return Problem(404, "not_found", "There is nothing at this address.")
+        case exceptions.MethodNotAllowed():
+            return Problem(405, "method_not_allowed", str(exc.detail))
+        case exceptions.UnsupportedMediaType():
+            return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
+        case OperationalError() | InterfaceError():
+            # Nothing was committed, so the same request is safe to send again.
+            return Problem(
+                503,
+                "database_unavailable",
+                "The database did not answer in time. Nothing was stored; send the same request again.",
+                headers={"Retry-After": "1"},
+            )
+    return None
+
+
+def _pointers(detail: Any, pointer: str = "") -> list[dict[str, str]]:
+    if isinstance(detail, dict):
+        return [
+            error
+            for name, inner in detail.items()
+            for error in _pointers(inner, pointer if name == "non_field_errors" else f"{pointer}/{name}")
+        ]
+    if isinstance(detail, list):
+        if all(isinstance(item, str) for item in detail):
+            return [{"pointer": pointer, "detail": str(item)} for item in detail]
+        return [error for index, item in enumerate(detail) for error in _pointers(item, f"{pointer}/{index}")]
+    return [{"pointer": pointer, "detail": str(detail)}]

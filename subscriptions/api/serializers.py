@@ -1,0 +1,183 @@
+"""Shapes of what comes in and goes out. Rules that need the database live in the functions below the views."""
+
+import re
+from typing import Any
+
+from rest_framework import serializers
+
+from subscriptions import targets
+from subscriptions.event_types import is_name, is_pattern
+from subscriptions.header_guard import RefusedHeader, check_headers
+from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, PayloadMode, SignatureScheme
+from subscriptions.url_guard import RefusedTarget
+
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@~+\-]{0,254}")
+_METADATA_ENTRIES = 50
+_LONGEST_WAIT = 7 * 86_400
+_LONGEST_SCHEDULE = 20
+
+
+class Metadata(serializers.DictField):
+    """A flat object of strings for the caller's own use."""
+
+    child = serializers.CharField(max_length=500, allow_blank=True)
+
+    def to_internal_value(self, data: Any) -> dict[Any, Any]:
+        if isinstance(data, dict) and len(data) > _METADATA_ENTRIES:
+            raise serializers.ValidationError(f"At most {_METADATA_ENTRIES} entries.")
+        if isinstance(data, dict) and any(len(str(name)) > 64 or "\0" in str(name) for name in data):
+            raise serializers.ValidationError("A name is at most 64 characters.")
+        return super().to_internal_value(data)
+
+
+class ConsumerIn(serializers.Serializer[Any]):
+    uid = serializers.CharField(required=False, allow_null=True, max_length=255)
+    name = serializers.CharField(required=False, allow_blank=True, max_length=255)
+    contact_email = serializers.EmailField(required=False, allow_blank=True, max_length=254)
+    metadata = Metadata(required=False)
+
+    def validate_uid(self, uid: str | None) -> str | None:
+        if uid is not None and (_UID.fullmatch(uid) is None or uid.startswith("con_")):
+            raise serializers.ValidationError(
+                "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and not with `con_`."
+            )
+        return uid
+
+
+def show_consumer(consumer: Consumer) -> dict[str, Any]:
+    return {
+        "id": consumer.public_id,
+        "uid": consumer.uid,
+        "name": consumer.name,
+        "contact_email": consumer.contact_email,
+        "metadata": consumer.metadata,
+        "created_at": consumer.created_at,
+    }
+
+
+class KeyIn(serializers.Serializer[Any]):
+    name = serializers.CharField(required=False, allow_blank=True, max_length=255)
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+
+
+def show_key(key: ApiKey) -> dict[str, Any]:
+    return {
+        "id": key.public_id,
+        "role": key.role,
+        "name": key.name,
+        "hint": key.hint,
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }
+
+
+class VersionIn(serializers.Serializer[Any]):
+    api_version = serializers.RegexField(r"^[A-Za-z0-9._\-]+\Z", max_length=64)
+    schema = serializers.JSONField(required=False, allow_null=True)
+    example = serializers.JSONField(required=False, allow_null=True)
+
+    def validate_schema(self, schema: Any) -> Any:
+        if schema is not None and not isinstance(schema, dict):
+            raise serializers.ValidationError("A JSON Schema is an object.")
+        return schema
+
+
+class EventTypeIn(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=255)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    versions = VersionIn(many=True, required=False)
+    archived = serializers.BooleanField(required=False)
+
+    def validate_name(self, name: str) -> str:
+        if not is_name(name):
+            raise serializers.ValidationError("Dot-separated words of letters, digits, _ and -, like `invoice.paid`.")
+        return name
+
+    def validate_versions(self, versions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        names = [version["api_version"] for version in versions]
+        if len(names) > 50 or len(set(names)) != len(names):
+            raise serializers.ValidationError("At most 50 versions, each api_version once.")
+        return versions
+
+
+def show_event_type(event_type: EventType) -> dict[str, Any]:
+    return {
+        "name": event_type.name,
+        "description": event_type.description,
+        "versions": [
+            {"api_version": version.api_version, "schema": version.schema, "example": version.example}
+            for version in sorted(event_type.versions.all(), key=lambda version: version.api_version)
+        ],
+        "archived": event_type.archived_at is not None,
+        "created_at": event_type.created_at,
+    }
+
+
+class EndpointIn(serializers.Serializer[Any]):
+    url = serializers.CharField(max_length=4096, trim_whitespace=False)
+    event_types = serializers.ListField(child=serializers.CharField(), required=False, allow_empty=False, max_length=100)
+    description = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    metadata = Metadata(required=False)
+    headers = serializers.DictField(child=serializers.CharField(trim_whitespace=False), required=False)
+    signature_scheme = serializers.ChoiceField(SignatureScheme.choices, required=False)
+    payload_mode = serializers.ChoiceField(PayloadMode.choices, required=False)
+    ordered = serializers.BooleanField(required=False)
+    max_in_flight = serializers.IntegerField(required=False, min_value=1, max_value=1000)
+    rate_limit_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=10_000)
+    timeout_seconds = serializers.IntegerField(required=False, min_value=1, max_value=30)
+    retry_schedule = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=_LONGEST_WAIT),
+        required=False,
+        allow_null=True,
+        allow_empty=False,
+        max_length=_LONGEST_SCHEDULE,
+    )
+
+    def validate_url(self, url: str) -> str:
+        try:
+            return targets.check_url(url)
+        except RefusedTarget as refused:
+            raise serializers.ValidationError(str(refused), code=refused.code) from None
+
+    def validate_event_types(self, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            if not is_pattern(pattern):
+                raise serializers.ValidationError(
+                    f"{pattern!r} is no event type: write `invoice.paid`, `invoice.*` or `*`."
+                )
+        return list(dict.fromkeys(patterns))
+
+    def validate_headers(self, headers: dict[str, str]) -> dict[str, str]:
+        try:
+            check_headers(headers)
+        except RefusedHeader as refused:
+            raise serializers.ValidationError(str(refused), code=refused.code) from None
+        return headers
+
+
+class RotateIn(serializers.Serializer[Any]):
+    overlap_seconds = serializers.IntegerField(required=False, default=86_400, min_value=0, max_value=604_800)
+
+
+def show_endpoint(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "id": endpoint.public_id,
+        "consumer": endpoint.consumer.uid or endpoint.consumer.public_id,
+        "url": endpoint.url,
+        "event_types": endpoint.event_types,
+        "description": endpoint.description,
+        "metadata": endpoint.metadata,
+        "headers": endpoint.header_names,
+        "signature_scheme": endpoint.signature_scheme,
+        "payload_mode": endpoint.payload_mode,
+        "ordered": endpoint.ordered,
+        "max_in_flight": endpoint.max_in_flight,
+        "rate_limit_per_second": endpoint.rate_limit_per_second,
+        "timeout_seconds": endpoint.timeout_seconds,
+        "retry_schedule": endpoint.retry_schedule,
+        "status": endpoint.status,
+        "disabled_reason": endpoint.disabled_reason or None,
+        "created_at": endpoint.created_at,
+    }

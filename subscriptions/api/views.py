@@ -1,0 +1,92 @@
+"""What every view shares: roles by method, idempotent POSTs, and 404 for whatever belongs to somebody else."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import orjson
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from subscriptions import consumers, endpoints, idempotency
+from subscriptions.api.authentication import caller
+from subscriptions.api.problems import Problem, invalid, not_found
+from subscriptions.idempotency import Answer, Scope
+from subscriptions.models import Consumer, Endpoint, Role
+
+EVERYONE = (Role.PRODUCER, Role.CONSUMER, Role.OPERATOR)
+PRODUCERS = (Role.PRODUCER, Role.OPERATOR)
+
+
+class ApiView(APIView):
+    roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
+
+    def once(self, request: Request, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+        """Answers what `work` returns, at most once per Idempotency-Key."""
+
+        def rendered() -> Answer:
+            status_code, body = work()
+            return Answer(status_code=status_code, body=orjson.dumps(body))
+
+        try:
+            answer = idempotency.once(self._scope(request), rendered)
+        except idempotency.KeyReused:
+            raise Problem(
+                409, "idempotency_key_reused", "This Idempotency-Key was sent before with another body. Use a new key."
+            ) from None
+        except idempotency.InProgress:
+            raise Problem(
+                409,
+                "idempotency_in_progress",
+                "A request with this Idempotency-Key is still under way. Send the same request again in a moment.",
+                headers={"Retry-After": "1"},
+            ) from None
+        response = HttpResponse(answer.body, status=answer.status_code, content_type="application/json")
+        if answer.replayed:
+            response["Idempotent-Replayed"] = "true"
+        return response
+
+    def _scope(self, request: Request) -> Scope | None:
+        header = request.headers.get("Idempotency-Key")
+        if header is None:
+            return None
+        try:
+            key = idempotency.parse_key(header)
+        except idempotency.KeyInvalid:
+            raise Problem(
+                400, "idempotency_key_invalid", "An Idempotency-Key is 1 to 255 visible ASCII characters."
+            ) from None
+        return Scope(
+            owner=caller(request).owner,
+            operation=f"{request.method} {request.path.rstrip('/')}",
+            key=key,
+            fingerprint=idempotency.fingerprint(request.data),
+        )
+
+
+def consumer_or_404(request: Request, name: str) -> Consumer:
+    """By id or uid. A consumer's key sees its own consumer and nobody else's."""
+    consumer = consumers.find(name)
+    own = caller(request).consumer_id
+    if consumer is None or (own is not None and consumer.id != own):
+        raise not_found("consumer")
+    return consumer
+
+
+def endpoint_or_404(request: Request, public_id: str) -> Endpoint:
+    endpoint = endpoints.find(public_id, consumer_id=caller(request).consumer_id)
+    if endpoint is None:
+        raise not_found("endpoint")
+    return endpoint
+
+
+def body_object(request: Request) -> dict[str, Any]:
+    """The body as an object; an absent body counts as an empty one."""
+    data = request.data
+    if not isinstance(data, dict):
+        raise Problem(400, "invalid", "The body must be a JSON object.")
+    return data
+
+
+def setting_error(pointer: str, detail: str) -> Problem:
+    return invalid([{"pointer": pointer, "detail": detail}])

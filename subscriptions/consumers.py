@@ -1,0 +1,50 @@
+"""Consumers: found by our id or by the producer's own uid, interchangeably."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from subscriptions import ids
+from subscriptions.models import ApiKey, Consumer, Endpoint
+
+
+class UidTaken(Exception):
+    """Another consumer has this uid."""
+
+
+def find(name: str) -> Consumer | None:
+    living = Consumer.objects.filter(deleted_at__isnull=True)
+    uuid = ids.parse("con", name)
+    return living.filter(id=uuid).first() if uuid else living.filter(uid=name).first()
+
+
+def create(
+    *, uid: str | None, name: str = "", contact_email: str = "", metadata: dict[str, Any] | None = None
+) -> Consumer:
+    try:
+        with transaction.atomic():
+            return Consumer.objects.create(uid=uid, name=name, contact_email=contact_email, metadata=metadata or {})
+    except IntegrityError:
+        raise UidTaken from None
+
+
+def update(consumer: Consumer, changes: dict[str, Any]) -> Consumer:
+    for field, value in changes.items():
+        setattr(consumer, field, value)
+    if changes:
+        try:
+            with transaction.atomic():
+                consumer.save(update_fields=list(changes))
+        except IntegrityError:
+            raise UidTaken from None
+    return consumer
+
+
+@transaction.atomic
+def delete(consumer: Consumer) -> None:
+    """Gone for everyone: keys stop working, endpoints stop receiving, the uid is free again. History stays."""
+    now = timezone.now()
+    ApiKey.objects.filter(consumer=consumer, revoked_at__isnull=True).update(revoked_at=now)
+    Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).update(deleted_at=now, updated_at=now)
+    Consumer.objects.filter(id=consumer.id).update(deleted_at=now, uid=None)

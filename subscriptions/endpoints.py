@@ -1,0 +1,131 @@
+"""Endpoints: created with a secret that is shown once, changed, rotated, paused, resumed, deleted."""
+
+import base64
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from subscriptions import ids
+from subscriptions.models import Consumer, Endpoint, EndpointStatus, Lane
+from subscriptions.vault import vault
+
+
+class TooManyEndpoints(Exception):
+    """The consumer has as many endpoints as this deployment allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    secret: str
+    previous_expires_at: datetime
+
+
+def find(public_id: str, *, consumer_id: object | None = None) -> Endpoint | None:
+    """A living endpoint by its public id; within one consumer where one is given."""
+    uuid = ids.parse("ep", public_id)
+    if uuid is None:
+        return None
+    living = Endpoint.objects.select_related("consumer").filter(id=uuid, deleted_at__isnull=True)
+    if consumer_id is not None:
+        living = living.filter(consumer_id=consumer_id)
+    return living.first()
+
+
+@transaction.atomic
+def create(*, consumer: Consumer, url: str, headers: dict[str, str] | None = None, **fields: Any) -> tuple[Endpoint, str]:
+    """A new endpoint and its secret, shown this once."""
+    # The lock makes the cap exact: two creates at the same moment count one after the other.
+    Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
+    if Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).count() >= settings.MAX_ENDPOINTS_PER_CONSUMER:
+        raise TooManyEndpoints
+    endpoint_id = ids.new_uuid()
+    secret = new_secret()
+    endpoint = Endpoint.objects.create(
+        id=endpoint_id,
+        consumer=consumer,
+        url=url,
+        secret_encrypted=vault().seal(secret, belongs_to=str(endpoint_id)),
+        **_sealed_headers(endpoint_id=str(endpoint_id), headers=headers or {}),
+        **{
+            "event_types": ["*"],
+            "signature_scheme": settings.DELIVERY_SIGNATURE_SCHEME,
+            "max_in_flight": settings.DELIVERY_MAX_IN_FLIGHT,
+            "timeout_seconds": settings.DELIVERY_TIMEOUT_SECONDS,
+            **fields,
+        },
+    )
+    Lane.objects.create(endpoint=endpoint)
+    endpoint.refresh_from_db(fields=["created_at", "updated_at"])
+    return endpoint, secret
+
+
+def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
+    changes = dict(changes)
+    if "headers" in changes:
+        changes |= _sealed_headers(endpoint_id=str(endpoint.id), headers=changes.pop("headers"))
+    if changes:
+        Endpoint.objects.filter(id=endpoint.id).update(updated_at=timezone.now(), **changes)
+        endpoint.refresh_from_db()
+    return endpoint
+
+
+@transaction.atomic
+def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int) -> Rotated:
+    """A new primary secret. The one before signs beside it until the overlap ends; an older one is retired at once."""
+    locked = Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
+    now = timezone.now()
+    secret = new_secret()
+    expires_at = now + timedelta(seconds=overlap_seconds)
+    previous = {"previous_secret_encrypted": locked.secret_encrypted, "previous_secret_expires_at": expires_at}
+    if overlap_seconds == 0:
+        previous = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
+    Endpoint.objects.filter(id=endpoint.id).update(
+        secret_encrypted=vault().seal(secret, belongs_to=str(endpoint.id)), updated_at=now, **previous
+    )
+    return Rotated(secret=secret, previous_expires_at=expires_at)
+
+
+def pause(endpoint: Endpoint) -> bool:
+    """True if this call paused it. Its deliveries wait, and no attempt is used up."""
+    return _move(endpoint, old=[EndpointStatus.ACTIVE], new=EndpointStatus.PAUSED)
+
+
+@transaction.atomic
+def resume(endpoint: Endpoint) -> bool:
+    """True if this call made it active again. What waited goes out, whatever held the lane back before."""
+    moved = _move(endpoint, old=[EndpointStatus.PAUSED, EndpointStatus.DISABLED], new=EndpointStatus.ACTIVE)
+    if moved:
+        Lane.objects.filter(endpoint=endpoint).update(opens_at=timezone.now(), failure_count=0, failing_since=None)
+    return moved
+
+
+def delete(endpoint: Endpoint) -> bool:
+    now = timezone.now()
+    return Endpoint.objects.filter(id=endpoint.id, deleted_at__isnull=True).update(deleted_at=now, updated_at=now) == 1
+
+
+def new_secret() -> str:
+    return "whsec_" + base64.b64encode(os.urandom(32)).decode()
+
+
+def _move(endpoint: Endpoint, *, old: list[EndpointStatus], new: EndpointStatus) -> bool:
+    moved = Endpoint.objects.filter(id=endpoint.id, status__in=old).update(
+        status=new, disabled_reason="", updated_at=timezone.now()
+    )
+    endpoint.refresh_from_db()
+    return moved == 1
+
+
+def _sealed_headers(*, endpoint_id: str, headers: dict[str, str]) -> dict[str, Any]:
+    if not headers:
+        return {"headers_encrypted": None, "header_names": []}
+    return {
+        "headers_encrypted": vault().seal(orjson.dumps(headers).decode(), belongs_to=endpoint_id),
+        "header_names": list(headers),
+    }

@@ -1,0 +1,114 @@
+"""The catalogue of event types, and the patterns by which endpoints ask for them."""
+
+import re
+from typing import Any
+
+import jsonschema_rs
+from django.db import transaction
+from django.utils import timezone
+
+from subscriptions.models import Endpoint, EventType, EventTypeVersion
+
+_SEGMENT = r"[A-Za-z0-9_\-]+"
+NAME = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")
+PATTERN = re.compile(rf"\*|{_SEGMENT}(\.{_SEGMENT})*(\.\*)?")
+MAX_NAME_LENGTH = 255
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= MAX_NAME_LENGTH and NAME.fullmatch(text) is not None
+
+
+def is_pattern(text: str) -> bool:
+    return len(text) <= MAX_NAME_LENGTH and PATTERN.fullmatch(text) is not None
+
+
+def patterns_for(name: str) -> list[str]:
+    """Every pattern that takes in this event type: `a.b.c` is matched by `a.b.c`, `a.b.*`, `a.*` and `*`."""
+    segments = name.split(".")
+    wider = [".".join(segments[:count]) + ".*" for count in range(len(segments) - 1, 0, -1)]
+    return [name, *wider, "*"]
+
+
+class NameTaken(Exception):
+    """The catalogue has an event type of this name."""
+
+
+class SchemaInvalid(ValueError):
+    """Not a JSON Schema we can check data against."""
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+def compiled(schema: Any) -> Any:
+    """A validator that fetches nothing (a $ref must not reach the network) and whose patterns run in linear time."""
+    return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions())
+
+
+@transaction.atomic
+def create(*, name: str, description: str = "", versions: list[dict[str, Any]] | None = None) -> EventType:
+    _check_schemas(versions or [])
+    event_type, created = EventType.objects.get_or_create(name=name, defaults={"description": description})
+    if not created:
+        raise NameTaken
+    _replace_versions(event_type, versions or [])
+    return find(name) or event_type
+
+
+@transaction.atomic
+def update(event_type: EventType, changes: dict[str, Any]) -> EventType:
+    """Versions given replace those of the same api_version and leave the others alone."""
+    _check_schemas(changes.get("versions", []))
+    fields: dict[str, Any] = {}
+    if "description" in changes:
+        fields["description"] = changes["description"]
+    if "archived" in changes:
+        fields["archived_at"] = (event_type.archived_at or timezone.now()) if changes["archived"] else None
+    if fields:
+        EventType.objects.filter(name=event_type.name).update(**fields)
+    _replace_versions(event_type, changes.get("versions", []))
+    return find(event_type.name) or event_type
+
+
+@transaction.atomic
+def delete(event_type: EventType) -> bool:
+    """True if it is gone; a type with events, or that an endpoint asks for by name, is archived instead."""
+    wanted = Endpoint.objects.filter(event_types__contains=[event_type.name], deleted_at__isnull=True).exists()
+    # Guarded: an event that comes at this moment sets used_at, and then nothing is deleted.
+    if not wanted and EventType.objects.filter(name=event_type.name, used_at__isnull=True).delete()[0]:
+        return True
+    EventType.objects.filter(name=event_type.name, archived_at__isnull=True).update(archived_at=timezone.now())
+    return False
+
+
+def find(name: str) -> EventType | None:
+    return EventType.objects.prefetch_related("versions").filter(name=name).first()
+
+
+def _check_schemas(versions: list[dict[str, Any]]) -> None:
+    for index, version in enumerate(versions):
+        schema = version.get("schema")
+        if schema is None:
+            continue
+        try:
+            validator = compiled(schema)
+        except ValueError as error:
+            raise SchemaInvalid(index, f"Not a usable JSON Schema: {str(error).splitlines()[0][:300]}") from None
+        example = version.get("example")
+        if example is not None and not validator.is_valid(example):
+            raise SchemaInvalid(index, "The example does not match the schema.")
+
+
+def _replace_versions(event_type: EventType, versions: list[dict[str, Any]]) -> None:
+    for version in versions:
+        EventTypeVersion.objects.update_or_create(
+            event_type=event_type,
+            api_version=version["api_version"],
+            defaults={"schema": version.get("schema"), "example": version.get("example")},
+        )
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError("References to other documents are not followed.")

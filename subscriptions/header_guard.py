@@ -1,0 +1,88 @@
+"""Which headers an endpoint may add to its deliveries, so that none can add a line or speak for us (S08).
+
+Values are secrets: no message here repeats one.
+"""
+
+import re
+from collections.abc import Mapping
+
+MAX_HEADERS = 20
+MAX_NAME_LENGTH = 64
+MAX_VALUE_LENGTH = 1024
+
+
+class RefusedHeader(ValueError):
+    """A header we do not send. `name` says which one, None when it is about all of them."""
+
+    def __init__(self, code: str, message: str, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.name = name
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise RefusedHeader("too_many_headers", f"At most {MAX_HEADERS} custom headers are sent.")
+    seen: set[str] = set()
+    for name, value in headers.items():
+        _check_name(name)
+        _check_value(name, value)
+        if name.lower() in seen:
+            raise RefusedHeader(
+                "header_duplicated", f"{name} is given twice; header names ignore upper and lower case.", name=name
+            )
+        seen.add(name.lower())
+
+
+def _check_name(name: str) -> None:
+    # `fullmatch`, because `$` would let a trailing newline through. The set is RFC 9110's token.
+    if not 0 < len(name) <= MAX_NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+        raise RefusedHeader(
+            "header_name_invalid",
+            f"A header name is 1 to {MAX_NAME_LENGTH} letters, digits or hyphens, without spaces or a colon.",
+            name=name,
+        )
+    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIXES):
+        raise RefusedHeader("header_name_reserved", f"{name} is set by us or by the connection.", name=name)
+
+
+def _check_value(name: str, value: str) -> None:
+    if len(value) > MAX_VALUE_LENGTH or not re.fullmatch(r"[!-~]([\t -~]*[!-~])?", value):
+        raise RefusedHeader(
+            "header_value_invalid",
+            f"The value of {name} has to be 1 to {MAX_VALUE_LENGTH} visible ASCII characters"
+            " in one line, without a space at either end.",
+            name=name,
+        )
+
+
+RESERVED_PREFIXES = ("webhook-", "proxy-")
+
+RESERVED = frozenset(
+    {
+        # What every delivery says about itself
+        "idempotency-key",
+        "content-type",
+        "user-agent",
+        "traceparent",
+        "tracestate",
+        # What frames the message: a second opinion here is how requests are smuggled
+        "host",
+        "content-length",
+        "content-encoding",
+        "transfer-encoding",
+        # What belongs to one connection
+        "connection",
+        "expect",
+        "http2-settings",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        # Answers are kept as they come, so they had better not come compressed
+        "accept-encoding",
+        # A delivery is not a browser session; Authorization is there for credentials
+        "cookie",
+        "set-cookie",
+    }
+)

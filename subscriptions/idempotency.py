@@ -1,0 +1,132 @@
+"""Each mutating POST happens once per Idempotency-Key. The database's unique constraint is the guarantee.
+
+The record is written last, in the same transaction as the work: a first request pays one statement, and of two at the
+same moment the slower one waits at the constraint, rolls its own work back and answers what the faster one stored.
+Refusals are not stored: a corrected request may use the same key.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
+
+from subscriptions.models import IdempotencyRecord
+from subscriptions.vault import vault
+
+_KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
+
+STORE_ANSWER = """
+    INSERT INTO subscriptions_idempotencyrecord (owner, operation, key, fingerprint, status_code, response_encrypted)
+    VALUES (%(owner)s, %(operation)s, %(key)s, %(fingerprint)s, %(status_code)s, %(response)s)
+    ON CONFLICT (owner, operation, key) DO NOTHING
+"""
+"""Stores an answer unless one is there. Waits for a request still under way; stores nothing if that one commits."""
+
+
+class KeyInvalid(ValueError):
+    """Not a usable Idempotency-Key."""
+
+
+class KeyReused(Exception):
+    """The key came before with another body."""
+
+
+class InProgress(Exception):
+    """A request with this key is still under way."""
+
+
+class _Taken(Exception):
+    """Somebody else stored an answer first: roll back what this request did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a key is unique within, and what it was sent with."""
+
+    owner: str
+    operation: str
+    key: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status_code: int
+    body: bytes
+    replayed: bool = False
+
+
+def parse_key(header: str) -> str:
+    """`"abc"` and `abc` are the same key."""
+    key = header.strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if _KEY.fullmatch(key) is None:
+        raise KeyInvalid
+    return key
+
+
+def fingerprint(body: Any) -> bytes:
+    """The same for bodies that mean the same, whatever their white space and the order of their keys."""
+    return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
+    """Runs `work` in a transaction; with a scope, at most once, and the stored answer ever after."""
+    if scope is None:
+        with transaction.atomic():
+            return work()
+    try:
+        with transaction.atomic():
+            answer = work()
+            if not _store(scope, answer):
+                raise _Taken
+            return answer
+    except _Taken:
+        stored = find(scope)
+        # Swept in this very moment: 72 hours are over, and the next try will find the key free.
+        if stored is None:
+            raise InProgress from None
+        return stored
+
+
+def find(scope: Scope) -> Answer | None:
+    """The stored answer; KeyReused when it belongs to another body."""
+    record = IdempotencyRecord.objects.filter(owner=scope.owner, operation=scope.operation, key=scope.key).first()
+    if record is None:
+        return None
+    if bytes(record.fingerprint) != scope.fingerprint:
+        raise KeyReused
+    body = vault().open(bytes(record.response_encrypted), belongs_to=_belongs_to(scope))
+    return Answer(status_code=record.status_code, body=body.encode(), replayed=True)
+
+
+def _store(scope: Scope, answer: Answer) -> bool:
+    sealed = vault().seal(answer.body.decode(), belongs_to=_belongs_to(scope))
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                STORE_ANSWER,
+                {
+                    "owner": scope.owner,
+                    "operation": scope.operation,
+                    "key": scope.key,
+                    "fingerprint": scope.fingerprint,
+                    "status_code": answer.status_code,
+                    "response": sealed,
+                },
+            )
+            return cursor.rowcount == 1
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            raise InProgress from None
+        raise
+
+
+def _belongs_to(scope: Scope) -> str:
+    return f"{scope.owner} {scope.operation} {scope.key}"

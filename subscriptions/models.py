@@ -1,0 +1,219 @@
+"""Who wants what: consumers, their keys, the catalogue of event types, endpoints with their secrets, and their lanes."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from subscriptions import ids
+
+
+class Consumer(models.Model):
+    """The tenant. Named by our id (`con_…`) or by the producer's own `uid`, interchangeably."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    uid = models.CharField(max_length=255, null=True, blank=True, unique=True)
+    name = models.CharField(max_length=255, blank=True, default="")
+    contact_email = models.EmailField(blank=True, default="")
+    metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # Gone for the API, kept for the history. Its uid is free again.
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=~Q(uid=""), name="consumer_uid_not_empty")]
+
+    def __str__(self) -> str:
+        return self.uid or self.public_id
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("con", self.id)
+
+
+class Role(models.TextChoices):
+    PRODUCER = "producer"  # emits events, manages consumers and event types
+    CONSUMER = "consumer"  # everything of one consumer, nothing else
+    OPERATOR = "operator"  # all
+
+
+class ApiKey(models.Model):
+    """A bearer key. Only its hash is stored; the key itself is shown once."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    role = models.CharField(max_length=16, choices=Role)
+    consumer = models.ForeignKey(Consumer, null=True, blank=True, on_delete=models.CASCADE, related_name="keys")
+    # Whose requests these are: idempotency keys are scoped to it, so a service keeps its scope when its key changes.
+    owner = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, blank=True, default="")
+    # The last letters of the key, so people can tell keys apart.
+    hint = models.CharField(max_length=8)
+    hash = models.BinaryField(max_length=32, unique=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="api_key_role_known"),
+            models.CheckConstraint(
+                condition=Q(role=Role.CONSUMER, consumer__isnull=False) | (~Q(role=Role.CONSUMER) & Q(consumer__isnull=True)),
+                name="api_key_consumer_fits_role",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} …{self.hint}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("key", self.id)
+
+
+class EventType(models.Model):
+    """An entry of the catalogue. Archived rather than deleted while in use."""
+
+    name = models.CharField(max_length=255, primary_key=True)
+    description = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # When its first event came. A type in use is archived, never deleted.
+    used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class EventTypeVersion(models.Model):
+    """What `data` looks like in one api_version of an event type."""
+
+    event_type = models.ForeignKey(EventType, on_delete=models.CASCADE, related_name="versions")
+    api_version = models.CharField(max_length=64)
+    schema = models.JSONField(null=True, blank=True)
+    example = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["event_type", "api_version"], name="event_type_version_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_type_id} {self.api_version}"
+
+
+class SignatureScheme(models.TextChoices):
+    TIMESTAMPED = "timestamped"
+    STANDARD = "standard"
+
+
+class PayloadMode(models.TextChoices):
+    FULL = "full"
+    THIN = "thin"
+
+
+class EndpointStatus(models.TextChoices):
+    ACTIVE = "active"
+    PAUSED = "paused"  # by a person; `resume` takes it out
+    DISABLED = "disabled"  # by 410, by days of failure, by an operator; `resume` takes it out
+
+
+class Endpoint(models.Model):
+    """A URL that wants events, with its secrets and its limits. Its backlog waits while it is not active."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT, related_name="endpoints")
+    url = models.CharField(max_length=2048)
+    # Patterns: `invoice.paid`, `invoice.*`, `*`.
+    event_types = ArrayField(models.CharField(max_length=255))
+    description = models.TextField(blank=True, default="")
+    metadata = models.JSONField(default=dict, blank=True)
+    # Custom headers as one encrypted JSON object; their values are secrets. Names are kept readable beside it.
+    headers_encrypted = models.BinaryField(null=True, blank=True)
+    header_names = ArrayField(models.CharField(max_length=64), default=list, blank=True)
+    signature_scheme = models.CharField(max_length=16, choices=SignatureScheme)
+    payload_mode = models.CharField(max_length=8, choices=PayloadMode, default=PayloadMode.FULL)
+    ordered = models.BooleanField(default=False)
+    max_in_flight = models.PositiveIntegerField()
+    rate_limit_per_second = models.PositiveIntegerField(null=True, blank=True)
+    timeout_seconds = models.PositiveIntegerField()
+    # Seconds to wait before each attempt; null means the deployment's schedule.
+    retry_schedule = ArrayField(models.PositiveIntegerField(), null=True, blank=True)
+    # At most two secrets ever sign: that is why they are columns and not a table.
+    secret_encrypted = models.BinaryField()
+    previous_secret_encrypted = models.BinaryField(null=True, blank=True)
+    previous_secret_expires_at = models.DateTimeField(null=True, blank=True)
+    status = models.CharField(max_length=16, choices=EndpointStatus, default=EndpointStatus.ACTIVE)
+    disabled_reason = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(db_default=Now(), editable=False)
+    # No new deliveries, none sent; its history stays readable.
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=EndpointStatus.values), name="endpoint_status_known"),
+            models.CheckConstraint(condition=Q(signature_scheme__in=SignatureScheme.values), name="endpoint_scheme_known"),
+            models.CheckConstraint(condition=Q(payload_mode__in=PayloadMode.values), name="endpoint_payload_mode_known"),
+            models.CheckConstraint(condition=Q(max_in_flight__gte=1), name="endpoint_max_in_flight_positive"),
+            models.CheckConstraint(
+                condition=Q(rate_limit_per_second__isnull=True) | Q(rate_limit_per_second__gte=1),
+                name="endpoint_rate_limit_positive",
+            ),
+            models.CheckConstraint(condition=Q(timeout_seconds__range=(1, 30)), name="endpoint_timeout_in_range"),
+            models.CheckConstraint(
+                condition=Q(previous_secret_encrypted__isnull=True, previous_secret_expires_at__isnull=True)
+                | Q(previous_secret_encrypted__isnull=False, previous_secret_expires_at__isnull=False),
+                name="endpoint_previous_secret_expires",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.url}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("ep", self.id)
+
+
+class Lane(models.Model):
+    """The hot row beside an endpoint: the claim locks it, the settler writes its health. Never locked by the API."""
+
+    endpoint = models.OneToOneField(Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="lane")
+    # Nothing is sent before this time: a Retry-After, a rate limit, a breaker's cool-down.
+    opens_at = models.DateTimeField(db_default=Now())
+    # Failed attempts since the last 2xx.
+    failure_count = models.PositiveIntegerField(default=0)
+    failing_since = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(failure_count=0, failing_since__isnull=True)
+                | Q(failure_count__gt=0, failing_since__isnull=False),
+                name="lane_failing_since_fits_count",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"lane of {ids.show('ep', self.endpoint_id)}"
+
+
+class IdempotencyRecord(models.Model):
+    """The answer to a request that named an Idempotency-Key, committed together with what the request did."""
+
+    owner = models.CharField(max_length=255)
+    operation = models.CharField(max_length=255)
+    key = models.CharField(max_length=255)
+    # SHA-256 of the request's body: the same key with another body is a mistake worth a 409.
+    fingerprint = models.BinaryField(max_length=32)
+    status_code = models.PositiveSmallIntegerField()
+    # Sealed: some answers hold a secret that is shown once.
+    response_encrypted = models.BinaryField()
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "operation", "key"], name="idempotency_key_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.key}"

@@ -1,0 +1,110 @@
+"""What tests reach for: callers with keys, a consumer, and a receiver on a real socket."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+import redis
+import redis.asyncio
+from django.conf import settings
+from django.test import Client
+from psycopg_pool import AsyncConnectionPool
+
+from deliveries import bell, database, tasks
+from deliveries.deliver import Pool, Pump
+from deliveries.transport import GuardedTransport
+from subscriptions import consumers, keys
+from subscriptions.models import Consumer, Role
+from subscriptions.targets import policy
+from tests.receiver import Receiver, running_receiver
+
+
+class Api:
+    """A caller with a key, talking JSON."""
+
+    def __init__(self, key: str) -> None:
+        self._client = Client()
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._client.get(f"/api/v1/{path}", query, headers=self._headers)
+
+    def post(self, path: str, body: Any = None, *, headers: dict[str, str] | None = None) -> Any:
+        return self._send("post", path, body, headers)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._send("patch", path, body, None)
+
+    def delete(self, path: str) -> Any:
+        return self._send("delete", path, None, None)
+
+    def _send(self, method: str, path: str, body: Any, headers: dict[str, str] | None) -> Any:
+        call: Callable[..., Any] = getattr(self._client, method)
+        return call(
+            f"/api/v1/{path}",
+            data={} if body is None else body,
+            content_type="application/json",
+            headers={**self._headers, **(headers or {})},
+        )
+
+
+@pytest.fixture
+def producer(db: None) -> Api:
+    return Api(keys.issue(role=Role.PRODUCER)[1])
+
+
+@pytest.fixture
+def operator(db: None) -> Api:
+    return Api(keys.issue(role=Role.OPERATOR)[1])
+
+
+@pytest.fixture
+def acme(db: None) -> Consumer:
+    return consumers.create(uid="acme", name="Acme")
+
+
+@pytest.fixture
+def acme_api(acme: Consumer) -> Api:
+    return Api(keys.issue(role=Role.CONSUMER, consumer=acme)[1])
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with running_receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def pump(transactional_db: None, redis_client: "redis.Redis") -> "PumpRunner":
+    return PumpRunner()
+
+
+@pytest.fixture
+def redis_client() -> "Iterator[redis.Redis]":
+    """The broker, empty: rows are rolled away between tests, and so are rings."""
+    client = bell.connect()
+    client.flushdb()
+    yield client
+    client.close()
+
+
+class PumpRunner:
+    """Runs a real pump, on the test's database, until it has been idle for a moment."""
+
+    def run(self, *, transport: httpx.AsyncBaseTransport | None = None, **changes: Any) -> int:
+        return asyncio.run(self._run(transport, changes))
+
+    async def _run(self, transport: httpx.AsyncBaseTransport | None, changes: dict[str, Any]) -> int:
+        options = replace(tasks.options(), idle_seconds=0.1, sweep_seconds=0.05, **changes)
+        pool: Pool = AsyncConnectionPool(
+            database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
+        )
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
+        carrier = transport or GuardedTransport(policy=policy())
+        async with pool, client, carrier:
+            pump = Pump(pool=pool, bell_client=client, transport=carrier, options=options)
+            await asyncio.wait_for(pump.run(), 60)
+        return pump.delivered_count

@@ -1,0 +1,232 @@
+"""Every knob of the platform, in one place: its default, its unit, what it means.
+
+Values come from the environment, then from a `.env` file beside manage.py (`make up` writes one with fresh secrets).
+Settings are read at the edges and passed on as arguments; nonsense is refused at start-up by `webhooks_platform/checks.py`.
+"""
+
+import os
+from pathlib import Path
+
+import environ
+
+from webhooks_platform.local import addresses
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+env = environ.Env()
+# ENV_FILE= (empty) reads no file at all, so tests never see a developer's own settings.
+if env_file := os.environ.get("ENV_FILE", str(BASE_DIR / ".env")):
+    env.read_env(env_file)
+
+# ── Django ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DEBUG = env.bool("DEBUG", default=False)
+# No default: sessions, CSRF tokens and portal links are signed with it. Checked at start-up (webhooks.E001).
+SECRET_KEY = env.str("SECRET_KEY", default="")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+# True behind a proxy that terminates TLS and sets X-Forwarded-Proto: cookies become secure, http is redirected.
+BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
+if BEHIND_TLS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    # Health probes come from inside, without TLS.
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+    SECURE_HSTS_SECONDS = 31_536_000
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "webhooks_platform",
+    "subscriptions",
+    "deliveries",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "webhooks_platform.urls"
+WSGI_APPLICATION = "webhooks_platform.wsgi.application"
+# The API answers with and without the trailing slash; a redirect would lose a POST's body.
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+# Serve straight from the apps when nothing was collected (a fresh clone); the image collects at build time.
+WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = not STATIC_ROOT.is_dir()
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# ── Servers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Both default to the embedded servers that `make up` starts in .data/.
+DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
+# Connections live for ten minutes in their thread; a dead one is noticed before it is used.
+DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=600)
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DATABASES["default"].setdefault("OPTIONS", {}).update(
+    {
+        # Parameters travel apart from the statement, in binary where that is shorter, and repeated statements are
+        # prepared. Behind PgBouncer older than 1.21 in transaction mode, set DATABASE_PREPARE_THRESHOLD=0.
+        "server_side_binding": True,
+        "prepare_threshold": env.int("DATABASE_PREPARE_THRESHOLD", default=3) or None,
+        # No request and no migration waits long for somebody else's lock (milliseconds).
+        "options": f"-c lock_timeout={env.int('DATABASE_LOCK_TIMEOUT_MS', default=2000)}",
+    }
+)
+REDIS_URL = env.str("REDIS_URL", default=addresses.redis_url(BASE_DIR / ".data"))
+# How long an emit may wait for Redis before it goes on without (seconds). The sweep finds what the bell missed.
+REDIS_TIMEOUT_SECONDS = env.float("REDIS_TIMEOUT_SECONDS", default=0.2)
+
+# ── Celery ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# kombu spells a unix socket differently from redis-py.
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "background"
+CELERY_TASK_ROUTES = {"deliveries.deliver_due": {"queue": "deliveries"}}
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A worker outlives any outage of its broker.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# No message is precious: publishing fails fast, and the sweep makes up for it.
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
+
+# ── Secrets at rest ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Comma-separated `id:base64 of 32 bytes`. The first encrypts; all of them decrypt. Not derived from SECRET_KEY.
+# Make one: python -c "import base64,os;print('k1:'+base64.b64encode(os.urandom(32)).decode())"
+ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", default=[])
+
+# ── Events in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Largest body of a request, and of one event inside a batch (bytes).
+MAX_BODY_BYTES = env.int("MAX_BODY_BYTES", default=256 * 1024)
+# Largest body of one batch request (bytes), and how many events it may hold.
+MAX_BATCH_BODY_BYTES = env.int("MAX_BATCH_BODY_BYTES", default=8 * 1024 * 1024)
+MAX_BATCH_EVENTS = env.int("MAX_BATCH_EVENTS", default=1000)
+# Django's own limit must not undercut ours.
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BODY_BYTES + 1
+# `register` adds an unknown event type to the catalogue on first use; `refuse` answers 400.
+UNKNOWN_EVENT_TYPES = env.str("UNKNOWN_EVENT_TYPES", default="register")
+# The api_version of events that name none.
+DEFAULT_API_VERSION = env.str("DEFAULT_API_VERSION", default="1")
+# How long a stored answer to an Idempotency-Key is kept (hours).
+IDEMPOTENCY_HOURS = env.int("IDEMPOTENCY_HOURS", default=72)
+# Requests per second for each API key, and how many may come at once after a quiet while. 0 means no limit.
+API_RATE_PER_SECOND = env.int("API_RATE_PER_SECOND", default=0)
+API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
+# How many endpoints one consumer may have.
+MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
+
+# ── Deliveries out ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Requests in flight per worker process. A slow receiver costs a coroutine, never a worker.
+DELIVERY_CONCURRENCY = env.int("DELIVERY_CONCURRENCY", default=400)
+# Seconds to wait before each attempt; as many attempts as entries, then the delivery is dead.
+DELIVERY_RETRY_SCHEDULE = env.list("DELIVERY_RETRY_SCHEDULE", cast=int, default=[0, 60, 300, 1800, 7200, 36000, 86400])
+# Wall-clock deadline of one attempt (seconds), unless the endpoint says otherwise (1–30).
+DELIVERY_TIMEOUT_SECONDS = env.int("DELIVERY_TIMEOUT_SECONDS", default=10)
+# Requests in flight per endpoint across all workers, unless the endpoint says otherwise.
+DELIVERY_MAX_IN_FLIGHT = env.int("DELIVERY_MAX_IN_FLIGHT", default=10)
+# Signature scheme of endpoints that name none: `timestamped` or `standard`.
+DELIVERY_SIGNATURE_SCHEME = env.str("DELIVERY_SIGNATURE_SCHEME", default="timestamped")
+# A worker that has not renewed its lease for this long is taken for dead, and its deliveries go out again (seconds).
+DELIVERY_LEASE_SECONDS = env.float("DELIVERY_LEASE_SECONDS", default=15)
+# How often a worker renews its lease (seconds).
+DELIVERY_LEASE_RENEW_SECONDS = env.float("DELIVERY_LEASE_RENEW_SECONDS", default=4)
+# How often due work that no message announced is looked for (seconds).
+DELIVERY_SWEEP_SECONDS = env.float("DELIVERY_SWEEP_SECONDS", default=1)
+# A pump with nothing to do for this long ends its task (seconds).
+DELIVERY_IDLE_SECONDS = env.float("DELIVERY_IDLE_SECONDS", default=5)
+# Private and loopback targets are refused, except inside these networks (comma-separated CIDR).
+DELIVERY_ALLOWED_NETWORKS = env.list("DELIVERY_ALLOWED_NETWORKS", default=[])
+# Plain http: targets outside those networks.
+DELIVERY_ALLOW_HTTP = env.bool("DELIVERY_ALLOW_HTTP", default=False)
+# Ports a target may use outside those networks.
+DELIVERY_ALLOWED_PORTS = env.list("DELIVERY_ALLOWED_PORTS", cast=int, default=[80, 443, 8080, 8443])
+# All requests leave through this http proxy, when set.
+DELIVERY_PROXY_URL = env.str("DELIVERY_PROXY_URL", default="")
+DELIVERY_USER_AGENT = env.str("DELIVERY_USER_AGENT", default="webhooks-platform/1")
+
+# The sweep as a periodic task: it starts pumps where none runs. A tick that waited too long is worth nothing.
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {
+        "task": "deliveries.sweep",
+        "schedule": DELIVERY_SWEEP_SECONDS,
+        "options": {"expires": 5 * DELIVERY_SWEEP_SECONDS},
+    },
+}
+
+# ── API ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["subscriptions.api.authentication.KeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["subscriptions.api.authentication.HasRole"],
+    "DEFAULT_PARSER_CLASSES": ["subscriptions.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["subscriptions.api.rendering.OrjsonRenderer"],
+    "EXCEPTION_HANDLER": "subscriptions.api.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+    "DEFAULT_METADATA_CLASS": None,
+    # Let answers be negotiated by nobody: everything is JSON.
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "subscriptions.api.rendering.AlwaysJSON",
+}
+
+# ── Logs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# `json`: one object per line. `text`: for people.
+LOG_FORMAT = env.str("LOG_FORMAT", default="json")
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "json": {"()": "webhooks_platform.logs.JsonFormatter"},
+        "text": {"()": "webhooks_platform.logs.TextFormatter"},
+    },
+    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["stdout"], "level": LOG_LEVEL},
+    "loggers": {
+        "celery": {"level": "WARNING"},
+        # A refused request is the caller's business; its problem document says why.
+        "django.request": {"level": "ERROR"},
+        "django.server": {"level": "WARNING"},
+    },
+}

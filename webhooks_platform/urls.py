@@ -1,0 +1,44 @@
+"""Every address the platform answers. API paths work with and without the trailing slash."""
+
+from django.contrib import admin
+from django.urls import URLPattern, path, re_path
+from rest_framework.views import APIView
+
+from deliveries.api import deliveries, events
+from subscriptions.api import consumers, endpoints, event_types
+from subscriptions.api.problems import page_not_found, server_error
+from webhooks_platform import health
+
+handler404 = page_not_found
+handler500 = server_error
+
+
+def api(route: str, view: type[APIView], name: str) -> URLPattern:
+    """`consumers/{consumer}/keys` → a pattern with one named group per segment in braces."""
+    pattern = route.replace("{", "(?P<").replace("}", ">[^/]+)")
+    return re_path(rf"^api/v1/{pattern}/?$", view.as_view(), name=name)
+
+
+urlpatterns = [
+    api("consumers", consumers.ConsumerList, "consumers"),
+    api("consumers/{consumer}", consumers.ConsumerDetail, "consumer"),
+    api("consumers/{consumer}/keys", consumers.KeyList, "keys"),
+    api("consumers/{consumer}/keys/{key}", consumers.KeyDetail, "key"),
+    api("consumers/{consumer}/endpoints", consumers.EndpointList, "endpoints"),
+    api("event-types", event_types.EventTypeList, "event-types"),
+    api("event-types/{name}", event_types.EventTypeDetail, "event-type"),
+    api("endpoints/{endpoint}", endpoints.EndpointDetail, "endpoint"),
+    api("endpoints/{endpoint}/rotate-secret", endpoints.RotateSecret, "rotate-secret"),
+    api("endpoints/{endpoint}/pause", endpoints.Pause, "pause"),
+    api("endpoints/{endpoint}/resume", endpoints.Resume, "resume"),
+    api("endpoints/{endpoint}/deliveries", deliveries.EndpointDeliveries, "endpoint-deliveries"),
+    api("events", events.EventList, "events"),
+    api("events/batch", events.EventBatch, "event-batch"),
+    api("events/{event}", events.EventDetail, "event"),
+    api("events/{event}/deliveries", events.EventDeliveries, "event-deliveries"),
+    api("deliveries", deliveries.DeliveryList, "deliveries"),
+    api("deliveries/{delivery}", deliveries.DeliveryDetail, "delivery"),
+    path("admin/", admin.site.urls),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+]
