@@ -33,7 +33,7 @@ def ring(endpoint_ids: Iterable[UUID]) -> None:
 
 
 def ring_now(endpoint_ids: Iterable[UUID], *, client: "redis.Redis") -> None:
-    """Marks the endpoints ready and, at most twice a second, asks Celery for a pump. Raises when Redis is out of reach."""
+    """Marks the endpoints ready and, at most twice a second, asks Celery for a pump. Raises when Redis is away."""
     members = [endpoint_id.hex for endpoint_id in endpoint_ids]
     if members:
         _ring_members(members, client=client)

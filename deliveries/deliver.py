@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
@@ -185,7 +185,11 @@ class Pump:
         except Exception as error:  # A bug of ours must not leave a delivery in flight for ever.
             logger.exception("delivery.broken", extra={"fields": {"delivery": str(delivery.id)}})
             sent = Unanswered(
-                error_kind="internal", detail=type(error).__name__, started_at=datetime.now(UTC), duration_ms=0, address=None
+                error_kind="internal",
+                detail=type(error).__name__,
+                started_at=datetime.now(UTC),
+                duration_ms=0,
+                address=None,
             )
         self._outcomes.append((delivery, self._decided(delivery, outgoing, sent)))
         self._settleable.set()
@@ -257,11 +261,11 @@ class Pump:
         """Hears the bell. When Redis is out of reach, the sweep goes on alone."""
         while True:
             try:
-                heard = await self._bell.bzpopmin(bell.READY, timeout=1)
+                heard: Any = await self._bell.bzpopmin(bell.READY, timeout=1)
                 self._bell_works = True
                 if heard is None:
                     continue
-                more = await self._bell.zpopmin(bell.READY, _ENDPOINTS_PER_CLAIM)
+                more: Any = await self._bell.zpopmin(bell.READY, _ENDPOINTS_PER_CLAIM)
                 self._make_ready(UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)])
             except (redis.exceptions.RedisError, OSError, ValueError) as error:
                 if self._bell_works:

@@ -43,13 +43,13 @@ NEXT_SEQUENCES = """
     ON CONFLICT (consumer_id, key) DO UPDATE SET last_sequence = held.last_sequence + excluded.last_sequence
     RETURNING consumer_id, key, last_sequence
 """
-"""Takes the next numbers of each key and holds the key until commit, so a rollback leaves no gap. Locks in key order."""
+"""Takes the next numbers of each key and holds it until commit, so a rollback leaves no gap. Locks in key order."""
 
 STORE_EVENTS = """
     WITH given AS (
         SELECT * FROM unnest(
-            %(ids)s::uuid[], %(consumer_ids)s::uuid[], %(types)s::text[], %(patterns)s::text[], %(api_versions)s::text[],
-            %(producer_ids)s::text[], %(bodies)s::bytea[], %(occurred_ats)s::timestamptz[],
+            %(ids)s::uuid[], %(consumer_ids)s::uuid[], %(types)s::text[], %(patterns)s::text[],
+            %(api_versions)s::text[], %(producer_ids)s::text[], %(bodies)s::bytea[], %(occurred_ats)s::timestamptz[],
             %(ordering_keys)s::text[], %(sequences)s::bigint[], %(traceparents)s::text[]
         ) AS event (
             id, consumer_id, type, patterns, api_version, producer_id, body, occurred_at, ordering_key, sequence,
@@ -159,6 +159,15 @@ class _Draft:
     def public_id(self) -> str:
         return self.new.producer_id or ids.show("evt", self.id)
 
+    def rendered(self, now: datetime) -> bytes:
+        return render(
+            public_id=self.public_id,
+            new=self.new,
+            api_version=self.api_version,
+            sequence=self.sequence,
+            created_at=now,
+        )
+
 
 def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     """One result per event, in order. Runs in the caller's transaction, so that its answer commits with the events."""
@@ -245,7 +254,7 @@ def _without_duplicates(drafts: list[_Draft], results: dict[int, Result]) -> lis
 
 def _by_producer_id(drafts: Iterable[_Draft]) -> list[Event]:
     pairs = {(draft.consumer_id, draft.new.producer_id) for draft in drafts}
-    parameters = {"consumer_ids": [c for c, _ in pairs], "producer_ids": [p for _, p in pairs]}
+    parameters: dict[str, Any] = {"consumer_ids": [c for c, _ in pairs], "producer_ids": [p for _, p in pairs]}
     with connection.cursor() as cursor:
         cursor.execute(FIND_BY_PRODUCER_ID, parameters)
         found = [row[0] for row in cursor.fetchall()]
@@ -294,12 +303,7 @@ def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:
 def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> list[UUID]:
     if not drafts:
         return []
-    bodies = [
-        render(
-            public_id=draft.public_id, new=draft.new, api_version=draft.api_version, sequence=draft.sequence, created_at=now
-        )
-        for draft in drafts
-    ]
+    bodies = [draft.rendered(now) for draft in drafts]
     with connection.cursor() as cursor:
         cursor.execute(
             STORE_EVENTS,

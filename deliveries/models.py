@@ -3,8 +3,6 @@
 Each index names its reader: every further one costs each delivery a few microseconds.
 """
 
-from typing import TYPE_CHECKING
-
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -13,11 +11,7 @@ from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
 
 
-# The stubs know a field's types; at run time it takes none.
-_TextField = models.Field[str, str] if TYPE_CHECKING else models.Field
-
-
-class Xid8Field(_TextField):
+class Xid8Field(models.Field[str, str]):
     """PostgreSQL's 64-bit transaction id: the order in which events became visible to readers of the feed."""
 
     def db_type(self, connection: object) -> str:
@@ -130,7 +124,8 @@ class Delivery(models.Model):
             models.UniqueConstraint(fields=["event", "endpoint"], name="delivery_once_per_endpoint"),
             models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
             models.CheckConstraint(
-                condition=Q(state="in_flight", leased_by__isnull=False) | (~Q(state="in_flight") & Q(leased_by__isnull=True)),
+                condition=Q(state="in_flight", leased_by__isnull=False)
+                | (~Q(state="in_flight") & Q(leased_by__isnull=True)),
                 name="delivery_leased_while_in_flight",
             ),
             models.CheckConstraint(
@@ -142,7 +137,9 @@ class Delivery(models.Model):
                 | Q(state__in=["pending", "in_flight"], finished_at__isnull=True),
                 name="delivery_finished_when_final",
             ),
-            models.CheckConstraint(condition=Q(attempt_count__gte=models.F("round_base")), name="delivery_round_base_sane"),
+            models.CheckConstraint(
+                condition=Q(attempt_count__gte=models.F("round_base")), name="delivery_round_base_sane"
+            ),
             models.CheckConstraint(
                 condition=Q(blocked=False) | Q(state="pending", ordering_key__isnull=False),
                 name="delivery_blocked_while_pending",
@@ -162,7 +159,9 @@ class Delivery(models.Model):
             # claim.py counts an endpoint's requests in flight; sweep.py looks for those of dead workers.
             models.Index(fields=["endpoint"], condition=Q(state="in_flight"), name="delivery_in_flight"),
             # settle.py finds the next delivery of a key.
-            models.Index(fields=["endpoint", "ordering_key", "sequence"], condition=Q(blocked=True), name="delivery_blocked"),
+            models.Index(
+                fields=["endpoint", "ordering_key", "sequence"], condition=Q(blocked=True), name="delivery_blocked"
+            ),
             # endpoints/{id}/deliveries/ and deliveries/, newest first.
             models.Index(fields=["endpoint", "-id"], name="delivery_history"),
             # deliveries/?state=dead and the dead letter page, newest first.

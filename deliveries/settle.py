@@ -18,8 +18,9 @@ from subscriptions import ids
 SETTLE = """
     WITH given AS (
         SELECT * FROM unnest(
-            %(delivery_ids)s::uuid[], %(numbers)s::int[], %(states)s::text[], %(waits)s::float8[], %(dead_reasons)s::text[],
-            %(attempt_ids)s::uuid[], %(started_ats)s::timestamptz[], %(durations_ms)s::int[], %(urls)s::text[],
+            %(delivery_ids)s::uuid[], %(numbers)s::int[], %(states)s::text[], %(waits)s::float8[],
+            %(dead_reasons)s::text[], %(attempt_ids)s::uuid[], %(started_ats)s::timestamptz[],
+            %(durations_ms)s::int[], %(urls)s::text[],
             %(addresses)s::text[], %(status_codes)s::int[], %(error_kinds)s::text[], %(error_details)s::text[],
             %(request_headers)s::text[], %(response_headers)s::text[], %(response_bodies)s::bytea[]
         ) AS outcome (
@@ -84,9 +85,7 @@ def _columns(outcomes: Sequence[Outcome]) -> dict[str, list[object]]:
         "numbers": [outcome.number for outcome in outcomes],
         "states": [_state(outcome.verdict) for outcome in outcomes],
         "waits": [_wait(outcome) for outcome in outcomes],
-        "dead_reasons": [
-            outcome.verdict.reason if isinstance(outcome.verdict, Dead) else None for outcome in outcomes
-        ],
+        "dead_reasons": [outcome.verdict.reason if isinstance(outcome.verdict, Dead) else None for outcome in outcomes],
         "attempt_ids": [ids.new_uuid() for _ in outcomes],
         "started_ats": [outcome.started_at for outcome in outcomes],
         "durations_ms": [outcome.duration_ms for outcome in outcomes],

@@ -17,8 +17,8 @@ from deliveries.settle import Outcome, settle
 _BATCH = 500
 
 FIND_LOST = """
-    SELECT delivery.id, delivery.attempt_count AS number, delivery.attempt_count - delivery.round_base AS attempt_in_round,
-        endpoint.url, endpoint.retry_schedule
+    SELECT delivery.id, delivery.attempt_count AS number,
+        delivery.attempt_count - delivery.round_base AS attempt_in_round, endpoint.url, endpoint.retry_schedule
     FROM deliveries_delivery delivery
     JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
     WHERE delivery.state = 'in_flight' AND NOT EXISTS (

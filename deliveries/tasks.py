@@ -1,4 +1,4 @@
-"""What Celery runs. `deliver_due` is the pump, alone on its queue; everything else is short and lives in `background`."""
+"""What Celery runs. `deliver_due` is the pump, alone on its queue; the rest is short and lives in `background`."""
 
 import asyncio
 import logging

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import orjson
 from django.conf import settings
@@ -26,7 +27,7 @@ class Rotated:
     previous_expires_at: datetime
 
 
-def find(public_id: str, *, consumer_id: object | None = None) -> Endpoint | None:
+def find(public_id: str, *, consumer_id: UUID | None = None) -> Endpoint | None:
     """A living endpoint by its public id; within one consumer where one is given."""
     uuid = ids.parse("ep", public_id)
     if uuid is None:
@@ -38,11 +39,16 @@ def find(public_id: str, *, consumer_id: object | None = None) -> Endpoint | Non
 
 
 @transaction.atomic
-def create(*, consumer: Consumer, url: str, headers: dict[str, str] | None = None, **fields: Any) -> tuple[Endpoint, str]:
+def create(
+    *, consumer: Consumer, url: str, headers: dict[str, str] | None = None, **fields: Any
+) -> tuple[Endpoint, str]:
     """A new endpoint and its secret, shown this once."""
     # The lock makes the cap exact: two creates at the same moment count one after the other.
     Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
-    if Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).count() >= settings.MAX_ENDPOINTS_PER_CONSUMER:
+    if (
+        Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).count()
+        >= settings.MAX_ENDPOINTS_PER_CONSUMER
+    ):
         raise TooManyEndpoints
     endpoint_id = ids.new_uuid()
     secret = new_secret()
@@ -82,7 +88,10 @@ def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int) -> Rotated:
     now = timezone.now()
     secret = new_secret()
     expires_at = now + timedelta(seconds=overlap_seconds)
-    previous = {"previous_secret_encrypted": locked.secret_encrypted, "previous_secret_expires_at": expires_at}
+    previous: dict[str, Any] = {
+        "previous_secret_encrypted": locked.secret_encrypted,
+        "previous_secret_expires_at": expires_at,
+    }
     if overlap_seconds == 0:
         previous = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
     Endpoint.objects.filter(id=endpoint.id).update(

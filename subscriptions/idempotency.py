@@ -121,7 +121,7 @@ def _store(scope: Scope, answer: Answer) -> bool:
                     "response": sealed,
                 },
             )
-            return cursor.rowcount == 1
+            return bool(cursor.rowcount == 1)
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise InProgress from None

@@ -1,4 +1,4 @@
-"""Who wants what: consumers, their keys, the catalogue of event types, endpoints with their secrets, and their lanes."""
+"""Who wants what: consumers and their keys, the catalogue of event types, endpoints with secrets and lanes."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -58,7 +58,8 @@ class ApiKey(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(role__in=Role.values), name="api_key_role_known"),
             models.CheckConstraint(
-                condition=Q(role=Role.CONSUMER, consumer__isnull=False) | (~Q(role=Role.CONSUMER) & Q(consumer__isnull=True)),
+                condition=Q(role=Role.CONSUMER, consumer__isnull=False)
+                | (~Q(role=Role.CONSUMER) & Q(consumer__isnull=True)),
                 name="api_key_consumer_fits_role",
             ),
         ]
@@ -153,8 +154,12 @@ class Endpoint(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(status__in=EndpointStatus.values), name="endpoint_status_known"),
-            models.CheckConstraint(condition=Q(signature_scheme__in=SignatureScheme.values), name="endpoint_scheme_known"),
-            models.CheckConstraint(condition=Q(payload_mode__in=PayloadMode.values), name="endpoint_payload_mode_known"),
+            models.CheckConstraint(
+                condition=Q(signature_scheme__in=SignatureScheme.values), name="endpoint_scheme_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(payload_mode__in=PayloadMode.values), name="endpoint_payload_mode_known"
+            ),
             models.CheckConstraint(condition=Q(max_in_flight__gte=1), name="endpoint_max_in_flight_positive"),
             models.CheckConstraint(
                 condition=Q(rate_limit_per_second__isnull=True) | Q(rate_limit_per_second__gte=1),

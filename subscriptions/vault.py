@@ -56,7 +56,9 @@ def parse_keys(entries: Sequence[str]) -> Vault:
         except binascii.Error:
             raw = b""
         if not key_id or not key_id.isalnum() or len(raw) != 32:
-            raise VaultError("ENCRYPTION_KEYS takes `id:base64 of 32 bytes`, comma-separated; one entry is not of that form.")
+            raise VaultError(
+                "ENCRYPTION_KEYS takes `id:base64 of 32 bytes`, comma-separated; one entry is not of that form."
+            )
         if key_id in keys:
             raise VaultError(f"ENCRYPTION_KEYS names the key id {key_id!r} twice.")
         keys[key_id] = AESGCM(raw)

@@ -1,15 +1,19 @@
 """Every knob of the platform, in one place: its default, its unit, what it means.
 
 Values come from the environment, then from a `.env` file beside manage.py (`make up` writes one with fresh secrets).
-Settings are read at the edges and passed on as arguments; nonsense is refused at start-up by `webhooks_platform/checks.py`.
+Settings are read at the edges and passed on as arguments; `webhooks_platform/checks.py` refuses nonsense at start-up.
 """
 
 import os
 from pathlib import Path
 
+import django_stubs_ext
 import environ
 
 from webhooks_platform.local import addresses
+
+# Lets classes name their type parameters (`ModelAdmin[Event]`) at run time too.
+django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -51,9 +52,7 @@ class EventList(ApiView):
 
     def get(self, request: Request) -> Response:
         rows, following = page(request, _filtered(request))
-        return Response(
-            {"results": [show_event(row, consumer=str(row.consumer)) for row in rows], "next": following}
-        )
+        return Response({"results": [show_event(row, consumer=str(row.consumer)) for row in rows], "next": following})
 
 
 class EventBatch(ApiView):
@@ -64,9 +63,7 @@ class EventBatch(ApiView):
         """202 with one result per event, in order. Each is accepted, a duplicate, or refused by itself."""
         items = body_object(request).get("events")
         if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
-            raise invalid(
-                [{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}]
-            )
+            raise invalid([{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}])
         traceparent = read_traceparent(request.headers.get("traceparent"))
         shapes = [_sized(read_event(item, traceparent=traceparent), item) for item in items]
         good = [shape for shape in shapes if isinstance(shape, NewEvent)]
@@ -185,9 +182,7 @@ def _filtered(request: Request) -> QuerySet[Event]:
     if "until" in query:
         events = events.filter(id__lt=first_id_at(time_of(query["until"], "until")))
     if "state" in query:
-        events = events.filter(
-            id__in=Delivery.objects.filter(state=text_of(query["state"])).values("event_id")
-        )
+        events = events.filter(id__in=Delivery.objects.filter(state=text_of(query["state"])).values("event_id"))
     return events
 
 
@@ -199,10 +194,8 @@ def text_of(value: str) -> str:
 
 def time_of(value: str, name: str) -> datetime:
     at = None
-    try:
+    with suppress(ValueError):
         at = datetime.fromisoformat(value)
-    except ValueError:
-        pass
     if at is None or at.tzinfo is None or not 1971 <= at.year < 9999:
         raise Problem(400, "invalid_parameter", f"`{name}` is a time with its zone, such as 2026-01-31T12:00:00Z.")
     return at

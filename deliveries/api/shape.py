@@ -35,7 +35,9 @@ def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
         type=field("type", _is_type, "An event type such as `invoice.paid`.", required=True),
         data=field("data", lambda value: isinstance(value, dict), "A JSON object.", required=True),
         producer_id=field(
-            "id", _matches(PRODUCER_ID), "1 to 255 letters, digits and _ : @ ~ = + - (no dot: signatures join ids with one)."
+            "id",
+            _matches(PRODUCER_ID),
+            "1 to 255 letters, digits and _ : @ ~ = + - (no dot: signatures use it).",
         ),
         api_version=field("api_version", _matches(_API_VERSION), "1 to 64 letters, digits and . _ -"),
         occurred_at=_time(field("occurred_at", _is_time, "A time with its zone, such as 2026-01-31T12:00:00Z.")),

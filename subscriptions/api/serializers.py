@@ -117,7 +117,9 @@ def show_event_type(event_type: EventType) -> dict[str, Any]:
 
 class EndpointIn(serializers.Serializer[Any]):
     url = serializers.CharField(max_length=4096, trim_whitespace=False)
-    event_types = serializers.ListField(child=serializers.CharField(), required=False, allow_empty=False, max_length=100)
+    event_types = serializers.ListField(
+        child=serializers.CharField(), required=False, allow_empty=False, max_length=100
+    )
     description = serializers.CharField(required=False, allow_blank=True, max_length=2000)
     metadata = Metadata(required=False)
     headers = serializers.DictField(child=serializers.CharField(trim_whitespace=False), required=False)

@@ -28,6 +28,8 @@ class Command(BaseCommand):
         if options["consumer"]:
             consumer = consumers.find(options["consumer"])
             if consumer is None:
-                raise CommandError(f"There is no consumer {options['consumer']!r}. Create it with POST /api/v1/consumers/.")
+                raise CommandError(
+                    f"There is no consumer {options['consumer']!r}. Create it with POST /api/v1/consumers/."
+                )
         _, secret = keys.issue(role=role, consumer=consumer, name=options["name"], owner=options["owner"])
         self.stdout.write(secret)

@@ -1,0 +1,108 @@
+"""Start-up checks: nonsense in the settings stops every command, with the fix in the message."""
+
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_network
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import Error, register
+
+from subscriptions.models import SignatureScheme
+from subscriptions.vault import VaultError, parse_keys
+
+Finding = tuple[str, str]  # what is wrong, how to put it right
+
+
+@register
+def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
+    checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("E001", _secret_key),
+        ("E002", _encryption_keys),
+        ("E003", _lease),
+        ("E004", _schedule),
+        ("E005", _limits),
+        ("E006", _networks),
+        ("E007", _choices),
+    ]
+    return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
+
+
+def _secret_key() -> Iterator[Finding]:
+    if len(settings.SECRET_KEY) < 32:
+        yield (
+            "SECRET_KEY is missing or shorter than 32 characters.",
+            'Set it, e.g. to the output of: python -c "import secrets; print(secrets.token_urlsafe(50))"',
+        )
+
+
+def _encryption_keys() -> Iterator[Finding]:
+    try:
+        parse_keys(settings.ENCRYPTION_KEYS)
+    except VaultError as error:
+        yield (
+            str(error),
+            "Set ENCRYPTION_KEYS, e.g. to the output of: "
+            "python -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\"",
+        )
+
+
+def _lease() -> Iterator[Finding]:
+    lease, renew = settings.DELIVERY_LEASE_SECONDS, settings.DELIVERY_LEASE_RENEW_SECONDS
+    if renew <= 0 or lease < 2 * renew:
+        yield (
+            f"A lease of {lease:g} s renewed every {renew:g} s would run out when a single renewal is late.",
+            "Make DELIVERY_LEASE_SECONDS at least twice DELIVERY_LEASE_RENEW_SECONDS (defaults: 15 and 4).",
+        )
+    if settings.DELIVERY_SWEEP_SECONDS <= 0 or settings.DELIVERY_IDLE_SECONDS <= 0:
+        yield (
+            "DELIVERY_SWEEP_SECONDS and DELIVERY_IDLE_SECONDS must be above 0.",
+            "Leave them unset for 1 and 5 seconds.",
+        )
+
+
+def _schedule() -> Iterator[Finding]:
+    schedule = settings.DELIVERY_RETRY_SCHEDULE
+    if not schedule:
+        yield "DELIVERY_RETRY_SCHEDULE is empty: nothing would ever be sent.", "Give at least one wait, e.g. 0,60,300."
+    elif len(schedule) > 20 or not all(0 <= wait <= 7 * 86_400 for wait in schedule):
+        yield (
+            f"DELIVERY_RETRY_SCHEDULE makes no sense: {','.join(map(str, schedule))}.",
+            "Give 1 to 20 waits in seconds, each from 0 to 604800 (a week), e.g. 0,60,300,1800,7200,36000,86400.",
+        )
+
+
+def _limits() -> Iterator[Finding]:
+    ranges = {
+        "DELIVERY_CONCURRENCY": (1, 100_000),
+        "DELIVERY_TIMEOUT_SECONDS": (1, 30),
+        "DELIVERY_MAX_IN_FLIGHT": (1, 1000),
+        "MAX_BODY_BYTES": (1024, 64 * 1024 * 1024),
+        "MAX_BATCH_EVENTS": (1, 10_000),
+        "IDEMPOTENCY_HOURS": (1, 24 * 365),
+        "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
+    }
+    for name, (low, high) in ranges.items():
+        if not low <= getattr(settings, name) <= high:
+            yield f"{name} is {getattr(settings, name)}.", f"Set it to a number from {low} to {high}."
+    if settings.MAX_BATCH_BODY_BYTES < settings.MAX_BODY_BYTES:
+        yield "MAX_BATCH_BODY_BYTES is below MAX_BODY_BYTES.", "A batch must have room for its largest event."
+
+
+def _networks() -> Iterator[Finding]:
+    for network in settings.DELIVERY_ALLOWED_NETWORKS:
+        try:
+            ip_network(network)
+        except ValueError as error:
+            yield f"DELIVERY_ALLOWED_NETWORKS: {error}.", "Give networks as CIDR, e.g. 127.0.0.0/8,::1/128."
+    if not all(1 <= port <= 65535 for port in settings.DELIVERY_ALLOWED_PORTS):
+        yield "DELIVERY_ALLOWED_PORTS holds a number that is no port.", "Give ports from 1 to 65535, e.g. 443,8443."
+
+
+def _choices() -> Iterator[Finding]:
+    if settings.UNKNOWN_EVENT_TYPES not in ("register", "refuse"):
+        yield f"UNKNOWN_EVENT_TYPES is {settings.UNKNOWN_EVENT_TYPES!r}.", "Set it to `register` or `refuse`."
+    if settings.DELIVERY_SIGNATURE_SCHEME not in SignatureScheme.values:
+        yield (
+            f"DELIVERY_SIGNATURE_SCHEME is {settings.DELIVERY_SIGNATURE_SCHEME!r}.",
+            f"Set it to one of {', '.join(SignatureScheme.values)}.",
+        )
