@@ -51,7 +51,8 @@ class EndpointAdmin(admin.ModelAdmin[Endpoint]):
     # No secret, no header value, and the URL only through the API, where the network guard stands.
     readonly_fields = (
         "public_id", "consumer", "url", "event_types", "header_names", "signature_scheme",
-        "payload_mode", "ordered", "rate_limit_per_second", "retry_schedule", "status", "disabled_reason", "created_at", "updated_at", "deleted_at",
+        "payload_mode", "ordered", "rate_limit_per_second", "retry_schedule", "status", "disabled_reason",
+        "created_at", "updated_at", "deleted_at",
     )  # fmt: skip
     fields = (*readonly_fields, "description", "max_in_flight", "timeout_seconds")
 

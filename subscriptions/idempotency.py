@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from subscriptions.models import IdempotencyRecord
+from subscriptions.quick_redis import quick_redis
 from subscriptions.vault import vault
 
 _KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
@@ -81,6 +83,8 @@ def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
     if scope is None:
         with transaction.atomic():
             return work()
+    if _seen_before(scope) and (stored := find(scope)):
+        return stored
     try:
         with transaction.atomic():
             answer = work()
@@ -104,6 +108,37 @@ def find(scope: Scope) -> Answer | None:
         raise KeyReused
     body = vault().open(bytes(record.response_encrypted), belongs_to=_belongs_to(scope))
     return Answer(status_code=record.status_code, body=body.encode(), replayed=True)
+
+
+FORGET_ANSWERS = """
+    DELETE FROM subscriptions_idempotencyrecord WHERE id IN (
+        SELECT id FROM subscriptions_idempotencyrecord
+        WHERE created_at < now() - %(hours)s * interval '1 hour'
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    )
+"""
+"""Forgets the oldest answers that are older than promised. Ids grow with time, so the old ones are found first."""
+
+
+def forget_old(*, hours: int, batch: int = 2000, batches: int = 500) -> int:
+    """In small batches, so that nobody waits; what is left over goes with the next run."""
+    forgotten = 0
+    for _ in range(batches):
+        with connection.cursor() as cursor:
+            cursor.execute(FORGET_ANSWERS, {"hours": hours, "limit": batch})
+            forgotten += cursor.rowcount
+            if cursor.rowcount < batch:
+                break
+    return forgotten
+
+
+def _seen_before(scope: Scope) -> bool:
+    """A hint from Redis that spares a repeated request its work. Wrong or absent, it costs one look-up and no more."""
+    name = f"webhooks:idempotency:{hashlib.sha256(_belongs_to(scope).encode()).hexdigest()}"
+    first = quick_redis().ask(
+        lambda client: bool(client.set(name, 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)), default=True
+    )
+    return not first
 
 
 def _store(scope: Scope, answer: Answer) -> bool:

@@ -154,7 +154,7 @@ DEFAULT_API_VERSION = env.str("DEFAULT_API_VERSION", default="1")
 # How long a stored answer to an Idempotency-Key is kept (hours).
 IDEMPOTENCY_HOURS = env.int("IDEMPOTENCY_HOURS", default=72)
 # Requests per second for each API key, and how many may come at once after a quiet while. 0 means no limit.
-API_RATE_PER_SECOND = env.int("API_RATE_PER_SECOND", default=0)
+API_RATE_PER_SECOND = env.int("API_RATE_PER_SECOND", default=2000)
 API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
 # How many endpoints one consumer may have.
 MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
@@ -196,6 +196,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": DELIVERY_SWEEP_SECONDS,
         "options": {"expires": 5 * DELIVERY_SWEEP_SECONDS},
     },
+    "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
 }
 
 # ── API ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import deliveries, events
+from deliveries.api import deliveries, events, feed
 from subscriptions.api import consumers, endpoints, event_types
 from subscriptions.api.problems import page_not_found, server_error
 from webhooks_platform import health
@@ -25,6 +25,7 @@ urlpatterns = [
     api("consumers/{consumer}/keys", consumers.KeyList, "keys"),
     api("consumers/{consumer}/keys/{key}", consumers.KeyDetail, "key"),
     api("consumers/{consumer}/endpoints", consumers.EndpointList, "endpoints"),
+    api("consumers/{consumer}/feed", feed.Feed, "feed"),
     api("event-types", event_types.EventTypeList, "event-types"),
     api("event-types/{name}", event_types.EventTypeDetail, "event-type"),
     api("endpoints/{endpoint}", endpoints.EndpointDetail, "endpoint"),

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from subscriptions import consumers, endpoints, idempotency
+from subscriptions import consumers, endpoints, idempotency, rate_limit
 from subscriptions.api.authentication import caller
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.idempotency import Answer, Scope
@@ -20,6 +20,23 @@ PRODUCERS = (Role.PRODUCER, Role.OPERATOR)
 
 class ApiView(APIView):
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
+
+    def check_throttles(self, request: Request) -> None:
+        self._allowance = rate_limit.take(str(caller(request).key_id))
+        if self._allowance is not None and self._allowance.retry_after_seconds is not None:
+            raise Problem(
+                429,
+                "rate_limited",
+                f"This key may send {self._allowance.limit} requests at once. Wait, then send this one again.",
+                headers=self._allowance.headers,
+            )
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        allowance = getattr(self, "_allowance", None)
+        for name, value in (allowance.headers if allowance else {}).items():
+            response[name] = value
+        return response
 
     def once(self, request: Request, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
         """Answers what `work` returns, at most once per Idempotency-Key."""

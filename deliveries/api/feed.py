@@ -1,0 +1,54 @@
+"""consumers/{id}/feed/: catch up from a cursor."""
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from deliveries import feed
+from deliveries.api.show import show_event
+from deliveries.feed import Position
+from subscriptions import ids
+from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
+from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404
+
+_LARGEST_XID = 2**64 - 1
+
+
+class Feed(ApiView):
+    roles = {"GET": EVERYONE}
+
+    def get(self, request: Request, consumer: str) -> Response:
+        """Oldest first. `next` is null only on an empty page: ask the same URL again later and nothing is missed."""
+        found = consumer_or_404(request, consumer)
+        page = feed.read(found, after=_position(request), limit=limit_of(request))
+        results = [
+            {
+                **show_event(event, consumer=str(found)),
+                "deliveries": [
+                    {
+                        "id": delivery.public_id,
+                        "endpoint": ids.show("ep", delivery.endpoint_id),
+                        "state": delivery.state,
+                    }
+                    for delivery in page.deliveries[event.id]
+                ],
+            }
+            for event in page.events
+        ]
+        following = next_url(request, [page.position.xid, page.position.id.hex]) if results else None
+        return Response({"results": results, "next": following})
+
+
+def _position(request: Request) -> Position:
+    cursor: list[Any] | None = read_cursor(request)
+    if cursor is None:
+        return feed.START
+    try:
+        xid, event_id = cursor
+        if not isinstance(xid, str) or not xid.isascii() or not xid.isdigit() or int(xid) > _LARGEST_XID:
+            raise invalid_cursor()
+        return Position(xid, UUID(hex=event_id))
+    except (ValueError, TypeError, AttributeError):
+        raise invalid_cursor() from None

@@ -1,0 +1,59 @@
+"""The catch-up feed: every event of a consumer, in an order in which nothing is ever skipped.
+
+Ids are made before commit, so an event with a smaller id can become visible after one with a larger id: a reader that
+remembers the last id would miss it. Each event therefore carries the id of the transaction that stored it. A reader
+only sees events of transactions below the oldest one still running (`pg_snapshot_xmin`): below that horizon nothing can
+appear any more, so (transaction, id) is a position that stays true. An event waits for the horizon to pass it, which
+takes as long as the longest transaction under way.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection
+
+from deliveries.models import Delivery, Event
+from subscriptions.models import Consumer
+
+READ_FEED = """
+    SELECT id, xid::text FROM deliveries_event
+    WHERE consumer_id = %(consumer_id)s AND (xid, id) > (%(xid)s::xid8, %(id)s)
+        AND xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY xid, id
+    LIMIT %(limit)s
+"""
+"""The next events of a consumer after a position, as far as the feed can already be sure of their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    xid: str
+    id: UUID
+
+
+START = Position("0", UUID(int=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    events: list[Event]
+    deliveries: dict[UUID, list[Delivery]]
+    # After the last event, or where the reader was.
+    position: Position
+
+
+def read(consumer: Consumer, *, after: Position, limit: int) -> Page:
+    with connection.cursor() as cursor:
+        cursor.execute(READ_FEED, {"consumer_id": consumer.id, "xid": after.xid, "id": after.id, "limit": limit})
+        rows: list[tuple[UUID, str]] = cursor.fetchall()
+    if not rows:
+        return Page(events=[], deliveries={}, position=after)
+    found = Event.objects.in_bulk([event_id for event_id, _ in rows])
+    deliveries: dict[UUID, list[Delivery]] = defaultdict(list)
+    for delivery in Delivery.objects.filter(event_id__in=list(found)).order_by("id"):
+        deliveries[delivery.event_id].append(delivery)
+    last_id, last_xid = rows[-1]
+    return Page(
+        events=[found[event_id] for event_id, _ in rows], deliveries=deliveries, position=Position(last_xid, last_id)
+    )

@@ -1,0 +1,17 @@
+"""Periodic work around subscriptions."""
+
+import logging
+
+from celery import shared_task
+from django.conf import settings
+
+from subscriptions import idempotency
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="subscriptions.forget_answers", ignore_result=True)
+def forget_answers() -> None:
+    """Stored answers to Idempotency-Keys are kept as long as promised, and no longer."""
+    forgotten = idempotency.forget_old(hours=settings.IDEMPOTENCY_HOURS)
+    logger.info("idempotency.forgotten", extra={"fields": {"count": forgotten}})
