@@ -27,11 +27,20 @@ LOCK_LANES = """
 
 CLAIM_DUE = """
     WITH lane AS (
-        SELECT endpoint.id, endpoint.max_in_flight - (
-            SELECT count(*) FROM deliveries_delivery
-            WHERE endpoint_id = endpoint.id AND state = 'in_flight'
-        ) AS room
+        -- `least` passes over nulls: no allowance means the whole cap, no rate means no bucket.
+        SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AS is_well,
+            least(endpoint.max_in_flight, lane.allowance) - (
+                SELECT count(*) FROM deliveries_delivery
+                WHERE endpoint_id = endpoint.id AND state = 'in_flight'
+            ) AS room,
+            endpoint.rate_limit_per_second AS rate,
+            least(
+                greatest(1, endpoint.rate_limit_per_second / 10.0),
+                lane.tokens
+                    + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second
+            ) AS tokens
         FROM subscriptions_endpoint endpoint
+        JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
         WHERE endpoint.id = ANY (string_to_array(current_setting('webhooks.lanes'), ',')::uuid[])
             AND endpoint.status = 'active' AND endpoint.deleted_at IS NULL
     ), picked AS MATERIALIZED (
@@ -40,7 +49,8 @@ CLAIM_DUE = """
             SELECT id FROM deliveries_delivery
             WHERE endpoint_id = lane.id AND state = 'pending' AND NOT blocked AND due_at <= statement_timestamp()
             ORDER BY due_at, id
-            LIMIT greatest(0, least(lane.room, %(share)s))
+            -- A lane opens the moment its token is there; rounding must not make that moment a little early.
+            LIMIT greatest(0, least(lane.room, %(share)s, CASE WHEN lane.rate > 0 THEN floor(lane.tokens + 0.001) END))
             FOR UPDATE SKIP LOCKED
         ) due
         LIMIT %(limit)s
@@ -49,22 +59,40 @@ CLAIM_DUE = """
         UPDATE deliveries_delivery
         SET state = 'in_flight', attempt_count = attempt_count + 1, leased_by = %(lease_id)s
         WHERE id = ANY (ARRAY(SELECT id FROM picked))
-        RETURNING id, event_id, endpoint_id, attempt_count, round_base
+        RETURNING id, event_id, endpoint_id, attempt_count, round_base, ordering_key
+    ), paid AS (
+        UPDATE subscriptions_lane
+        SET tokens = lane.tokens - spent.count, tokens_at = statement_timestamp(),
+            opens_at = CASE WHEN lane.tokens - spent.count < 1 THEN greatest(
+                opens_at, statement_timestamp() + (1 - lane.tokens + spent.count) / lane.rate * interval '1 second'
+            ) ELSE opens_at END
+        FROM lane
+        JOIN (SELECT endpoint_id, count(*) FROM claimed GROUP BY endpoint_id) spent ON spent.endpoint_id = lane.id
+        WHERE subscriptions_lane.endpoint_id = lane.id AND lane.rate > 0
     )
     SELECT claimed.id, claimed.endpoint_id, claimed.attempt_count AS number,
         claimed.attempt_count - claimed.round_base AS attempt_in_round,
+        claimed.ordering_key, endpoint.consumer_id,
         event.id AS event_id, event.producer_id, event.type AS event_type, event.body, event.traceparent,
         endpoint.url, endpoint.signature_scheme, endpoint.payload_mode, endpoint.timeout_seconds,
         endpoint.retry_schedule, endpoint.headers_encrypted, endpoint.secret_encrypted,
         CASE WHEN endpoint.previous_secret_expires_at > statement_timestamp()
             THEN endpoint.previous_secret_encrypted END AS previous_secret_encrypted,
-        lane.room
+        lane.room, lane.is_well
     FROM claimed
     JOIN deliveries_event event ON event.id = claimed.event_id
     JOIN subscriptions_endpoint endpoint ON endpoint.id = claimed.endpoint_id
     JOIN lane ON lane.id = claimed.endpoint_id
 """
 """Claims due deliveries of the locked lanes, in due order, never past an endpoint's room nor its share."""
+
+
+FIND_CLOSED = """
+    SELECT endpoint_id, extract(epoch FROM opens_at - statement_timestamp())::float8
+    FROM subscriptions_lane
+    WHERE endpoint_id = ANY (%(endpoint_ids)s) AND opens_at > statement_timestamp()
+"""
+"""Which lanes are closed, and for how many seconds: those that were, and those that just ran out of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +118,19 @@ class Claimed:
     previous_secret_encrypted: bytes | None
     # What the endpoint had room for at this claim, this delivery included.
     room: int
+    # No failure since the last 2xx, and no slow start under way.
+    is_well: bool
+    # Set when the endpoint takes each key's events one at a time.
+    ordering_key: str | None
+    consumer_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     deliveries: list[Claimed]
-    # Asked for but not locked: another worker was claiming for them, or their lanes are not open yet.
+    # Lanes that are closed now, and the seconds until they open.
+    closed: dict[UUID, float]
+    # Asked for, open, but not locked: another worker was claiming for them.
     passed_over: list[UUID]
 
 
@@ -108,10 +143,16 @@ async def claim(
         await lanes.execute(LOCK_LANES, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
         due = connection.cursor(binary=True, row_factory=class_row(Claimed))
         await due.execute(CLAIM_DUE, {"lease_id": lease_id, "share": share, "limit": limit}, prepare=True)
-    locked = (await lanes.fetchone() or (None, None))[1] or []
+        later = connection.cursor()
+        await later.execute(FIND_CLOSED, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
+    locked = set((await lanes.fetchone() or (None, None))[1] or [])
+    closed: dict[UUID, float] = dict(await later.fetchall())
     return Claim(
         deliveries=await due.fetchall(),
-        passed_over=[endpoint_id for endpoint_id in endpoint_ids if endpoint_id not in set(locked)],
+        closed=closed,
+        passed_over=[
+            endpoint_id for endpoint_id in endpoint_ids if endpoint_id not in locked and endpoint_id not in closed
+        ],
     )
 
 

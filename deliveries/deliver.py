@@ -11,10 +11,11 @@ import logging
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -26,6 +27,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from deliveries import bell, prepare, retry, sweep
 from deliveries.claim import Claimed, claim, close_lease, renew_lease
+from deliveries.health import Breaker, read_signal
+from deliveries.retry import Facts, read_retry_after
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.settle import Outcome, settle
 from subscriptions import ids
@@ -56,6 +59,7 @@ class Options:
     renew_seconds: float
     sweep_seconds: float
     idle_seconds: float
+    breaker: Breaker
     user_agent: str
     worker: str
 
@@ -75,6 +79,7 @@ class Pump:
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
+        self._ailing: set[UUID] = set()  # failed here since they last succeeded here
         self._in_flight = 0
         self._outcomes: deque[tuple[Claimed, Outcome]] = deque()
         self._claimable = asyncio.Event()
@@ -135,8 +140,9 @@ class Pump:
                 self._make_ready(endpoint_ids)
                 await asyncio.sleep(_ERROR_PAUSE)
                 continue
-            self._start(claimed.deliveries, share=share)
+            self._start(claimed.deliveries, share=share, closed=claimed.closed)
             self._ask_again(claimed.passed_over)
+            self._come_back(claimed.closed)
 
     def _next_endpoints(self) -> list[UUID]:
         endpoint_ids = list(self._ready)[:_ENDPOINTS_PER_CLAIM]
@@ -144,7 +150,7 @@ class Pump:
             del self._ready[endpoint_id]
         return endpoint_ids
 
-    def _start(self, deliveries: Sequence[Claimed], *, share: int) -> None:
+    def _start(self, deliveries: Sequence[Claimed], *, share: int, closed: Collection[UUID]) -> None:
         self._in_flight += len(deliveries)
         if deliveries:
             self._busy_at = time.monotonic()
@@ -153,7 +159,7 @@ class Pump:
             count = counts.pop(delivery.endpoint_id, None)
             if count is not None and count >= delivery.room:
                 self._full.add(delivery.endpoint_id)
-            elif count is not None and count >= share:
+            elif count is not None and count >= share and delivery.endpoint_id not in closed:
                 self._make_ready([delivery.endpoint_id])
             attempt = asyncio.create_task(self._attempt(delivery))
             self._attempts.add(attempt)
@@ -170,6 +176,12 @@ class Pump:
                 del self._passed_over[endpoint_id]
         if again:
             asyncio.get_running_loop().call_later(_PASSED_OVER_PAUSE, self._make_ready, again)
+
+    def _come_back(self, closed: Mapping[UUID, float]) -> None:
+        """A lane that opens before the next sweep is not left to it: a rate limit closes one many times a second."""
+        for endpoint_id, seconds in closed.items():
+            if seconds <= self._options.sweep_seconds:
+                asyncio.get_running_loop().call_later(seconds, self._make_ready, [endpoint_id])
 
     def _make_ready(self, endpoint_ids: Iterable[UUID]) -> None:
         self._ready.update(dict.fromkeys(endpoint_ids))
@@ -196,29 +208,31 @@ class Pump:
 
     def _decided(self, delivery: Claimed, outgoing: Outgoing | None, sent: Answered | Unanswered) -> Outcome:
         now = datetime.now(UTC)
-        status_code = sent.status_code if isinstance(sent, Answered) else None
-        error_kind = sent.error_kind if isinstance(sent, Unanswered) else None
+        facts = read_facts(sent, now=now)
         verdict = retry.decide(
-            status_code=status_code,
-            error_kind=error_kind,
+            facts,
             attempt_in_round=delivery.attempt_in_round,
             schedule=delivery.retry_schedule or self._options.schedule,
             now=now,
             jitter=random.uniform(-1, 1),
         )
-        failed_status = f"http_{status_code}" if status_code and not isinstance(verdict, retry.Delivered) else None
+        failed = facts.status_code is not None and not isinstance(verdict, retry.Delivered)
         return Outcome(
             delivery_id=delivery.id,
+            endpoint_id=delivery.endpoint_id,
             number=delivery.number,
             verdict=verdict,
+            signal=read_signal(facts, verdict, now=now),
+            endpoint_is_well=delivery.is_well and delivery.endpoint_id not in self._ailing,
+            ordering=(delivery.consumer_id, delivery.ordering_key) if delivery.ordering_key is not None else None,
             decided_at=now,
             started_at=sent.started_at,
             duration_ms=sent.duration_ms,
             url=delivery.url,
             request_headers=prepare.redacted(delivery, outgoing) if outgoing else (),
             address=sent.address,
-            status_code=status_code,
-            error_kind=error_kind or failed_status,
+            status_code=facts.status_code,
+            error_kind=f"http_{facts.status_code}" if failed else facts.error_kind,
             error_detail=sent.detail if isinstance(sent, Unanswered) else None,
             response_headers=sent.headers if isinstance(sent, Answered) else None,
             response_body=sent.body if isinstance(sent, Answered) else None,
@@ -233,17 +247,27 @@ class Pump:
             batch = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
             if not batch:
                 continue
-            moved = await self._with_database(
-                lambda connection, batch=batch: settle(connection, [outcome for _, outcome in batch])  # type: ignore[misc]
+            settled = await self._with_database(
+                partial(settle, outcomes=[outcome for _, outcome in batch], breaker=self._options.breaker)
             )
             self._busy_at = time.monotonic()
             self._in_flight -= len(batch)
             for delivery, outcome in batch:
                 self.delivered_count += isinstance(outcome.verdict, retry.Delivered)
-                _log(delivery, outcome, moved=delivery.id in moved)
+                self._remember_health(outcome)
+                _log(delivery, outcome, moved=delivery.id in settled.moved)
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
             self._full -= freed
-            self._make_ready(freed)
+            self._make_ready(freed | settled.unblocked)
+
+    def _remember_health(self, outcome: Outcome) -> None:
+        """Which endpoints failed here last: a success claimed before that failure ends the run all the same."""
+        if outcome.signal is None:
+            return
+        if outcome.signal.succeeded:
+            self._ailing.discard(outcome.endpoint_id)
+        else:
+            self._ailing.add(outcome.endpoint_id)
 
     async def _with_database(self, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
         """Tries until the database answers: an outcome must not be lost to a restart of the server."""
@@ -278,7 +302,9 @@ class Pump:
             await asyncio.sleep(self._options.sweep_seconds)
             try:
                 async with self._pool.connection() as connection:
-                    await sweep.recover_lost(connection, schedule=list(self._options.schedule))
+                    await sweep.recover_lost(
+                        connection, schedule=list(self._options.schedule), breaker=self._options.breaker
+                    )
                     self._make_ready(await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT))
             except psycopg.Error as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
@@ -304,6 +330,18 @@ class Pump:
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
             if idle and self._bell_works and not self._in_flight and not self._ready:
                 self.stop()
+
+
+def read_facts(sent: Answered | Unanswered, *, now: datetime) -> Facts:
+    if isinstance(sent, Unanswered):
+        return Facts(status_code=None, error_kind=sent.error_kind)
+    headers = {name.lower(): value for name, value in sent.headers}
+    return Facts(
+        status_code=sent.status_code,
+        error_kind=None,
+        control=headers.get("webhook-delivery", "").strip().lower() or None,
+        retry_after=read_retry_after(headers.get("retry-after"), status_code=sent.status_code, now=now),
+    )
 
 
 def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:

@@ -174,10 +174,9 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     results: dict[int, Result] = {}
     drafts = _drafted(new_events, results)
     drafts = _without_refused_types(drafts, results)
-    drafts = _without_duplicates(drafts, results)
-    drafts = _with_sequences(drafts)
-    endpoint_ids = _store(drafts, results, now=now)
-    _settle_repeats(new_events, results)
+    fresh = _with_sequences(_without_duplicates(drafts, results))
+    endpoint_ids = _store(fresh, results, now=now)
+    _settle_repeats(drafts, results)
     return Outcome(results=[results[index] for index in range(len(new_events))], endpoint_ids=endpoint_ids)
 
 
@@ -350,12 +349,13 @@ def _event(draft: _Draft, *, body: bytes, delivery_count: int, now: datetime) ->
     )
 
 
-def _settle_repeats(new_events: Sequence[NewEvent], results: dict[int, Result]) -> None:
+def _settle_repeats(drafts: list[_Draft], results: dict[int, Result]) -> None:
     """Repeats of a producer id within one batch are duplicates of the first of them."""
-    first: dict[tuple[str, str | None], Event] = {}
-    for index, new in enumerate(new_events):
-        result = results.get(index)
+    first: dict[tuple[UUID, str | None], Event] = {}
+    for draft in drafts:
+        name = (draft.consumer_id, draft.new.producer_id)
+        result = results.get(draft.index)
         if isinstance(result, Accepted):
-            first[new.consumer, new.producer_id] = result.event
+            first[name] = result.event
         elif result is None:
-            results[index] = _compared(first[new.consumer, new.producer_id], new)
+            results[draft.index] = _compared(first[name], draft.new)

@@ -221,3 +221,85 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return f"lease of {self.worker}"
+
+
+class NoticeKind(models.TextChoices):
+    BREAKER_OPENED = "breaker_opened"
+    BREAKER_CLOSED = "breaker_closed"
+    WARNING = "warning"
+    DISABLED = "disabled"
+    RECOVERED = "recovered"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DEAD = "dead"
+
+
+class Notice(models.Model):
+    """Something about an endpoint that people should know, with its reason: its health's history, and an outbox."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="notices", db_index=False)
+    delivery = models.ForeignKey(Delivery, null=True, blank=True, on_delete=models.CASCADE, db_index=False)
+    kind = models.CharField(max_length=16, choices=NoticeKind)
+    reason = models.CharField(max_length=255)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # When it went out to the operator and the consumer's contact; at once for kinds that nobody is told of.
+    announced_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(kind__in=NoticeKind.values), name="notice_kind_known")]
+        indexes = [
+            # announce.py takes the next ones.
+            models.Index(fields=["id"], condition=Q(announced_at__isnull=True), name="notice_unannounced"),
+            # An endpoint's health timeline.
+            models.Index(fields=["endpoint", "-id"], name="notice_history"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
+
+class ReplayStatus(models.TextChoices):
+    RUNNING = "running"  # the replay task takes it out when nothing is left
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class Replay(models.Model):
+    """Somebody asked for many deliveries again. Its position makes it resumable; each delivery goes at most once."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    # Whose deliveries; null for all of them (operators only).
+    consumer = models.ForeignKey(Consumer, null=True, blank=True, on_delete=models.CASCADE, db_index=False)
+    filter = models.JSONField()
+    rate_per_second = models.PositiveIntegerField(null=True, blank=True)
+    requested_by = models.CharField(max_length=255)
+    status = models.CharField(max_length=16, choices=ReplayStatus, default=ReplayStatus.RUNNING)
+    matched = models.PositiveIntegerField()
+    replayed = models.PositiveIntegerField(default=0)
+    # The last delivery looked at: deliveries go by id, so none is taken twice.
+    position = models.UUIDField(null=True, blank=True)
+    advanced_at = models.DateTimeField(db_default=Now())
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=ReplayStatus.values), name="replay_status_known"),
+            models.CheckConstraint(
+                condition=Q(status="running", finished_at__isnull=True)
+                | (~Q(status="running") & Q(finished_at__isnull=False)),
+                name="replay_finished_when_final",
+            ),
+        ]
+        indexes = [
+            # The replay task takes the running ones.
+            models.Index(fields=["id"], condition=Q(status="running"), name="replay_running"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.status}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("rpl", self.id)

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 JITTER = 0.2
+LONGEST_RETRY_AFTER = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +31,59 @@ class Dead:
 Verdict = Delivered | RetryAt | Dead
 
 
-def decide(
-    *,
-    status_code: int | None,
-    error_kind: str | None,
-    attempt_in_round: int,
-    schedule: Sequence[int],
-    now: datetime,
-    jitter: float,
-) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of an attempt: an answer, or the kind of error that stood in its place."""
+
+    status_code: int | None
+    error_kind: str | None
+    # The receiver's `webhook-delivery` header, lower case.
+    control: str | None = None
+    retry_after: datetime | None = None
+
+
+def decide(facts: Facts, *, attempt_in_round: int, schedule: Sequence[int], now: datetime, jitter: float) -> Verdict:
     """`attempt_in_round` is 1 for the first; `jitter` lies in [-1, 1]."""
-    if status_code is not None and 200 <= status_code < 300:
+    if facts.status_code is not None and 200 <= facts.status_code < 300:
         return Delivered()
-    if error_kind == "refused_address":
+    if facts.error_kind == "refused_address":
         # Not the receiver's failure, and no later attempt can go better.
         return Dead("refused_address")
+    if disables(facts):
+        return Dead("endpoint_disabled")
+    if facts.control == "abort-message":
+        return Dead("aborted_by_receiver")
     if attempt_in_round >= len(schedule):
         return Dead("attempts_exhausted")
-    if error_kind == "worker_lost":
+    if facts.error_kind == "worker_lost":
         # Nothing is wrong with the receiver, so there is nothing to wait for.
         return RetryAt(now)
-    return RetryAt(now + wait(seconds=schedule[attempt_in_round], jitter=jitter))
+    if facts.retry_after is not None:
+        return RetryAt(facts.retry_after)
+    return RetryAt(now + timedelta(seconds=schedule[attempt_in_round] * (1 + JITTER * jitter)))
 
 
-def wait(*, seconds: int, jitter: float) -> timedelta:
-    return timedelta(seconds=seconds * (1 + JITTER * jitter))
+def disables(facts: Facts) -> str | None:
+    """Why the receiver wants nothing more, if it said so."""
+    if facts.status_code == 410:
+        return "The receiver answered 410 Gone."
+    if facts.control == "disable":
+        return "The receiver answered with `webhook-delivery: disable`."
+    return None
+
+
+def read_retry_after(value: str | None, *, status_code: int, now: datetime) -> datetime | None:
+    """Seconds or an HTTP date, on 429 and 503. Nonsense counts as absent; more than a day counts as a day."""
+    if value is None or status_code not in (429, 503):
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        # Nine digits are thirty years: enough to know, and safe to count with.
+        seconds = int(value) if len(value) <= 9 else 10**9
+        return now + min(timedelta(seconds=seconds), LONGEST_RETRY_AFTER)
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return None if at < now else min(at, now + LONGEST_RETRY_AFTER)

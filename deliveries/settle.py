@@ -1,17 +1,25 @@
-"""Step: settle. Many outcomes at once: each attempt is recorded and its delivery moves on, in one statement.
+"""Step: settle. Many outcomes at once: attempts are recorded, deliveries move on, endpoints' health follows.
 
 Every move is guarded by the state and the attempt's number. A worker that comes back late, after its deliveries were
 claimed again, finds another number and changes nothing.
+
+Healthy endpoints take one statement for the whole batch. Where an endpoint fails or recovers, its lane is locked first
+(in id order, so settlers do not block each other) and written after the deliveries have moved, in the same transaction.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
+from psycopg.rows import class_row
 
+from deliveries import health
+from deliveries.health import Breaker, Lane, Signal
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
 from subscriptions import ids
 
@@ -38,7 +46,7 @@ SETTLE = """
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
             AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
-        RETURNING delivery.id
+        RETURNING delivery.id, delivery.endpoint_id, delivery.state, delivery.dead_reason, delivery.ordering_key
     ), recorded AS (
         INSERT INTO deliveries_attempt (
             id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind, error_detail,
@@ -47,23 +55,98 @@ SETTLE = """
         SELECT attempt_id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind,
             error_detail, request_headers::jsonb, response_headers::jsonb, response_body
         FROM given JOIN moved ON moved.id = given.delivery_id
+    ), noticed AS (
+        INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
+        SELECT webhooks_uuid7(), endpoint_id, id, 'dead', dead_reason FROM moved WHERE state = 'dead'
+    ), unblocked AS (
+        UPDATE deliveries_delivery
+        SET blocked = false, due_at = now()
+        WHERE id = ANY (ARRAY(
+            SELECT (
+                SELECT waiting.id FROM deliveries_delivery waiting
+                WHERE waiting.endpoint_id = moved.endpoint_id AND waiting.ordering_key = moved.ordering_key
+                    AND waiting.blocked
+                ORDER BY waiting.sequence LIMIT 1
+            )
+            FROM moved WHERE ordering_key IS NOT NULL AND state <> 'pending'
+        ))
+        RETURNING endpoint_id
     )
-    SELECT id FROM moved
+    SELECT id, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
 """
-"""Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt."""
+"""Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt.
+
+A dead one leaves a notice; one that ends its turn in an ordering key lets the next of that key go.
+"""
+
+LOCK_LANES = """
+    SELECT lane.endpoint_id, endpoint.max_in_flight, lane.opens_at, lane.failure_count, lane.failing_since,
+        lane.last_failure_at, lane.breaker_open, lane.cooldown_seconds, lane.allowance, lane.warning_count
+    FROM subscriptions_lane lane
+    JOIN subscriptions_endpoint endpoint ON endpoint.id = lane.endpoint_id
+    WHERE lane.endpoint_id = ANY (%(endpoint_ids)s)
+    ORDER BY lane.endpoint_id
+    FOR NO KEY UPDATE OF lane
+"""
+"""Locks lanes, in id order, and reads them."""
+
+LOCK_KEYS = """
+    SELECT held.key FROM deliveries_orderingkey held
+    JOIN unnest(%(consumer_ids)s::uuid[], %(keys)s::text[]) AS given (consumer_id, key) USING (consumer_id, key)
+    ORDER BY held.consumer_id, held.key
+    FOR NO KEY UPDATE OF held
+"""
+"""Waits until no event of these keys is being accepted: such an event could not yet be seen, and would stay blocked."""
+
+WRITE_LANES = """
+    UPDATE subscriptions_lane lane
+    SET opens_at = given.opens_at, failure_count = given.failure_count, failing_since = given.failing_since,
+        last_failure_at = given.last_failure_at, breaker_open = given.breaker_open,
+        cooldown_seconds = given.cooldown_seconds, allowance = given.allowance, warning_count = given.warning_count
+    FROM unnest(
+        %(endpoint_ids)s::uuid[], %(opens_ats)s::timestamptz[], %(failure_counts)s::int[],
+        %(failing_sinces)s::timestamptz[], %(last_failure_ats)s::timestamptz[], %(breaker_opens)s::bool[],
+        %(cooldowns)s::int[], %(allowances)s::int[], %(warning_counts)s::int[]
+    ) AS given (
+        endpoint_id, opens_at, failure_count, failing_since, last_failure_at, breaker_open, cooldown_seconds,
+        allowance, warning_count
+    )
+    WHERE lane.endpoint_id = given.endpoint_id
+"""
+"""Writes locked lanes back."""
+
+DISABLE_ENDPOINTS = """
+    UPDATE subscriptions_endpoint endpoint
+    SET status = 'disabled', disabled_reason = given.reason, updated_at = now()
+    FROM unnest(%(endpoint_ids)s::uuid[], %(reasons)s::text[]) AS given (id, reason)
+    WHERE endpoint.id = given.id AND endpoint.status = 'active'
+"""
+"""Disables endpoints whose receivers want nothing more. What they are owed stays parked."""
+
+STORE_NOTICES = """
+    INSERT INTO deliveries_notice (id, endpoint_id, kind, reason)
+    SELECT webhooks_uuid7(), * FROM unnest(%(endpoint_ids)s::uuid[], %(kinds)s::text[], %(reasons)s::text[])
+"""
+"""Writes down what changed in endpoints' health, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one attempt came to, and what was decided about its delivery."""
+    """What one attempt came to, and what was decided about its delivery and says about its endpoint."""
 
     delivery_id: UUID
+    endpoint_id: UUID
     number: int
     verdict: Verdict
     decided_at: datetime
     started_at: datetime
     duration_ms: int
     url: str
+    # None: the attempt says nothing about the endpoint's health.
+    signal: Signal | None = None
+    endpoint_is_well: bool = True
+    # The consumer and key, for ordered endpoints.
+    ordering: tuple[UUID, str] | None = None
     request_headers: Sequence[tuple[str, str]] = ()
     address: str | None = None
     status_code: int | None = None
@@ -73,13 +156,100 @@ class Outcome:
     response_body: bytes | None = None
 
 
-async def settle(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> set[UUID]:
-    """The deliveries that moved. One that is missing had been claimed again meanwhile."""
+@dataclass(frozen=True, slots=True)
+class Settled:
+    # One that is missing had been claimed again meanwhile.
+    moved: set[UUID]
+    # Endpoints with something new to send: the next of an ordering key.
+    unblocked: set[UUID]
+
+
+async def settle(connection: AsyncConnection, outcomes: Sequence[Outcome], *, breaker: Breaker) -> Settled:
+    ailing = sorted({outcome.endpoint_id for outcome in outcomes if _concerns_health(outcome)})
+    keys = sorted({outcome.ordering for outcome in outcomes if outcome.ordering and not _goes_on(outcome)})
+    if not ailing and not keys:
+        return await _move(connection, outcomes)
+    async with connection.transaction():
+        lanes = await _locked_lanes(connection, ailing)
+        if keys:
+            await connection.execute(
+                LOCK_KEYS, {"consumer_ids": [consumer for consumer, _ in keys], "keys": [key for _, key in keys]}
+            )
+        settled = await _move(connection, outcomes)
+        if lanes:
+            await _write_health(connection, lanes, [o for o in outcomes if o.delivery_id in settled.moved], breaker)
+    return settled
+
+
+def _concerns_health(outcome: Outcome) -> bool:
+    signal = outcome.signal
+    return signal is not None and (not signal.succeeded or not outcome.endpoint_is_well or bool(signal.disable_reason))
+
+
+def _goes_on(outcome: Outcome) -> bool:
+    return isinstance(outcome.verdict, RetryAt)
+
+
+async def _move(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> Settled:
     cursor = await connection.execute(SETTLE, _columns(outcomes), prepare=True)
-    return {row[0] for row in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+    endpoint_of = {outcome.delivery_id: outcome.endpoint_id for outcome in outcomes}
+    return Settled(
+        moved={delivery_id for delivery_id, _ in rows},
+        unblocked={endpoint_of[delivery_id] for delivery_id, let_next_go in rows if let_next_go},
+    )
 
 
-def _columns(outcomes: Sequence[Outcome]) -> dict[str, list[object]]:
+async def _locked_lanes(connection: AsyncConnection, endpoint_ids: list[UUID]) -> list[Lane]:
+    if not endpoint_ids:
+        return []
+    cursor = connection.cursor(row_factory=class_row(Lane))
+    return await (await cursor.execute(LOCK_LANES, {"endpoint_ids": endpoint_ids})).fetchall()
+
+
+async def _write_health(
+    connection: AsyncConnection, lanes: Sequence[Lane], outcomes: Sequence[Outcome], breaker: Breaker
+) -> None:
+    now: datetime = (await (await connection.execute("SELECT clock_timestamp()")).fetchone() or (None,))[0]
+    signals: dict[UUID, list[Signal]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.signal is not None:
+            signals[outcome.endpoint_id].append(outcome.signal)
+    verdicts = [health.judge(lane, signals[lane.endpoint_id], breaker=breaker, now=now) for lane in lanes]
+    await connection.execute(WRITE_LANES, _lane_columns([verdict.lane for verdict in verdicts]))
+    disabled = [(v.lane.endpoint_id, v.disable_reason) for v in verdicts if v.disable_reason]
+    if disabled:
+        await connection.execute(
+            DISABLE_ENDPOINTS,
+            {"endpoint_ids": [endpoint for endpoint, _ in disabled], "reasons": [reason for _, reason in disabled]},
+        )
+    changes = [(v.lane.endpoint_id, kind, reason) for v in verdicts for kind, reason in v.changes]
+    if changes:
+        await connection.execute(
+            STORE_NOTICES,
+            {
+                "endpoint_ids": [endpoint for endpoint, _, _ in changes],
+                "kinds": [kind for _, kind, _ in changes],
+                "reasons": [reason for _, _, reason in changes],
+            },
+        )
+
+
+def _lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
+    return {
+        "endpoint_ids": [lane.endpoint_id for lane in lanes],
+        "opens_ats": [lane.opens_at for lane in lanes],
+        "failure_counts": [lane.failure_count for lane in lanes],
+        "failing_sinces": [lane.failing_since for lane in lanes],
+        "last_failure_ats": [lane.last_failure_at for lane in lanes],
+        "breaker_opens": [lane.breaker_open for lane in lanes],
+        "cooldowns": [lane.cooldown_seconds for lane in lanes],
+        "allowances": [lane.allowance for lane in lanes],
+        "warning_counts": [lane.warning_count for lane in lanes],
+    }
+
+
+def _columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
     return {
         "delivery_ids": [outcome.delivery_id for outcome in outcomes],
         "numbers": [outcome.number for outcome in outcomes],

@@ -11,14 +11,17 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from deliveries import retry
+from deliveries.health import Breaker
+from deliveries.retry import Facts
 from deliveries.settle import Outcome, settle
 
 # Lost deliveries settled per statement.
 _BATCH = 500
 
 FIND_LOST = """
-    SELECT delivery.id, delivery.attempt_count AS number,
-        delivery.attempt_count - delivery.round_base AS attempt_in_round, endpoint.url, endpoint.retry_schedule
+    SELECT delivery.id, delivery.endpoint_id, delivery.attempt_count AS number,
+        delivery.attempt_count - delivery.round_base AS attempt_in_round, endpoint.url, endpoint.retry_schedule,
+        delivery.ordering_key, endpoint.consumer_id
     FROM deliveries_delivery delivery
     JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
     WHERE delivery.state = 'in_flight' AND NOT EXISTS (
@@ -62,13 +65,16 @@ FIND_DUE_ENDPOINTS = """
 @dataclass(frozen=True, slots=True)
 class Lost:
     id: UUID
+    endpoint_id: UUID
     number: int
     attempt_in_round: int
     url: str
     retry_schedule: list[int] | None
+    ordering_key: str | None
+    consumer_id: UUID
 
 
-async def recover_lost(connection: AsyncConnection, *, schedule: list[int]) -> int:
+async def recover_lost(connection: AsyncConnection, *, schedule: list[int], breaker: Breaker) -> int:
     """Puts the deliveries of dead workers back. The lost attempt counts: it may well have reached the receiver."""
     recovered = 0
     while True:
@@ -77,7 +83,7 @@ async def recover_lost(connection: AsyncConnection, *, schedule: list[int]) -> i
             lost = await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()
             if lost:
                 now = datetime.now(UTC)
-                await settle(connection, [_lost(row, schedule=schedule, now=now) for row in lost])
+                await settle(connection, [_lost(row, schedule=schedule, now=now) for row in lost], breaker=breaker)
         recovered += len(lost)
         if len(lost) < _BATCH:
             break
@@ -92,8 +98,7 @@ async def due_endpoints(connection: AsyncConnection, *, limit: int) -> list[UUID
 
 def _lost(row: Lost, *, schedule: list[int], now: datetime) -> Outcome:
     verdict = retry.decide(
-        status_code=None,
-        error_kind="worker_lost",
+        Facts(status_code=None, error_kind="worker_lost"),
         attempt_in_round=row.attempt_in_round,
         schedule=row.retry_schedule or schedule,
         now=now,
@@ -101,6 +106,8 @@ def _lost(row: Lost, *, schedule: list[int], now: datetime) -> Outcome:
     )
     return Outcome(
         delivery_id=row.id,
+        endpoint_id=row.endpoint_id,
+        ordering=(row.consumer_id, row.ordering_key) if row.ordering_key is not None else None,
         number=row.number,
         verdict=verdict,
         decided_at=now,

@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from deliveries import bell, database, sweep
 from deliveries.deliver import Options, Pool, Pump
+from deliveries.health import Breaker
 from deliveries.transport import GuardedTransport
 from subscriptions.targets import policy
 
@@ -42,7 +43,7 @@ def sweep_due() -> None:
 
 async def _sweep_due() -> None:
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-        await sweep.recover_lost(connection, schedule=settings.DELIVERY_RETRY_SCHEDULE)
+        await sweep.recover_lost(connection, schedule=settings.DELIVERY_RETRY_SCHEDULE, breaker=breaker())
         endpoint_ids = await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
     try:
         bell.ring_now(endpoint_ids, client=_bell_client())
@@ -121,8 +122,17 @@ def options() -> Options:
         renew_seconds=settings.DELIVERY_LEASE_RENEW_SECONDS,
         sweep_seconds=settings.DELIVERY_SWEEP_SECONDS,
         idle_seconds=settings.DELIVERY_IDLE_SECONDS,
+        breaker=breaker(),
         user_agent=settings.DELIVERY_USER_AGENT,
         worker=f"{socket.gethostname()}:{os.getpid()}",
+    )
+
+
+def breaker() -> Breaker:
+    return Breaker(
+        failures=settings.BREAKER_FAILURES,
+        first_cooldown=settings.BREAKER_COOLDOWN_SECONDS,
+        longest_cooldown=settings.BREAKER_MAX_COOLDOWN_SECONDS,
     )
 
 

@@ -21,6 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import AddrInfoType, Connection
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from subscriptions.url_guard import Policy, RefusedTarget, check_addresses, check_as_public, parse_target
@@ -34,7 +35,7 @@ DNS_CACHE_SECONDS = 30
 
 @dataclass
 class Trail:
-    """Put into a request's extensions as `trail`, it tells even of a request that never got an answer how far it came."""
+    """Handed in as the extension `trail`: says how far a request came, even one that never got an answer."""
 
     connected: bool = False
     address: str | None = None
@@ -107,6 +108,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         connection = await route.connector.connect(post, [], _TIMEOUT)
         wire = connection.protocol
         assert isinstance(wire, _Wire)
+        if wire.should_close:
+            # It spoke while nobody asked, so its next words may answer anything: leave it.
+            connection.close()
+            return await self._ask(request, route=route, fresh=True)
         trail = request.extensions.get("trail", Trail())
         trail.connected, trail.address = True, None if self._proxy else wire.peer_address()
         reused = wire.start_request()
@@ -144,6 +149,8 @@ class _Body(httpx.AsyncByteStream):
     async def __anext__(self) -> bytes:
         try:
             chunk = await self._answer.content.readany()
+        except HttpProcessingError as error:
+            raise httpx.RemoteProtocolError("The answer stops being HTTP.") from error
         except aiohttp.ClientError as error:
             raise httpx.ReadError("The connection ended before the answer did.") from error
         if not chunk:
@@ -172,8 +179,18 @@ class _Wire(ResponseHandler):
     _peer: str | None = None
 
     def data_received(self, data: bytes) -> None:
-        self.heard = True
-        super().data_received(data)
+        if not self.heard:
+            self.heard = True
+            # Head and rest apart: stray bytes after an answer (some servers send a 204 with a body) end the
+            # connection, but parsed together with the answer they would take it down as well.
+            head, end, data = data.partition(b"\r\n\r\n")
+            super().data_received(head + end)
+        if data:
+            super().data_received(data)
+            # aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain.
+            error, body = self.exception(), self._payload
+            if isinstance(error, HttpProcessingError) and body is not None and not body.is_eof():
+                body.set_exception(error)
 
     def start_request(self) -> bool:
         """Get ready for an answer; says whether the connection has carried a request before."""

@@ -190,6 +190,17 @@ class Lane(models.Model):
     # Failed attempts since the last 2xx.
     failure_count = models.PositiveIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
+    last_failure_at = models.DateTimeField(null=True, blank=True)
+    # Open: one probe at a time, each after a longer cool-down than the one before. The first 2xx closes it.
+    breaker_open = models.BooleanField(default=False)
+    cooldown_seconds = models.PositiveIntegerField(default=0)
+    # Requests in flight allowed while the endpoint recovers: 1 for a probe, then doubling. Null: all of max_in_flight.
+    allowance = models.PositiveIntegerField(null=True, blank=True)
+    # How many warnings about this run of failures went out.
+    warning_count = models.PositiveSmallIntegerField(default=0)
+    # The rate limit's bucket. Only the claim takes from it, under the lane's lock.
+    tokens = models.FloatField(default=0)
+    tokens_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
@@ -197,6 +208,9 @@ class Lane(models.Model):
                 condition=Q(failure_count=0, failing_since__isnull=True)
                 | Q(failure_count__gt=0, failing_since__isnull=False),
                 name="lane_failing_since_fits_count",
+            ),
+            models.CheckConstraint(
+                condition=Q(breaker_open=False) | Q(failure_count__gt=0, allowance=1), name="lane_open_breaker_probes"
             ),
         ]
 

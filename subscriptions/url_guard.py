@@ -205,12 +205,12 @@ def _hidden(address: Address) -> list[IPv4Address]:
     elif address in LOCAL_NAT64:
         # RFC 6052: the operator's prefix is 48, 56, 64 or 96 bits long, and octet 8 never belongs to the address.
         short = octets[:8] + octets[9:]
-        places = [short[6:10], short[7:11], short[8:12], octets[12:]]
+        places = [place for place in (short[6:10], short[7:11], short[8:12], octets[12:]) if any(place)]
     elif _is_in(address, ENDS_IN_IPV4) or (octets[8] & 0xFC, octets[9:12]) == (0, b"\x00\x5e\xfe"):  # or ISATAP
         places = [octets[12:]]
     else:
         places = []
-    return [IPv4Address(place) for place in places if any(place)]  # all zeros is padding
+    return [IPv4Address(place) for place in places]
 
 
 LOOPBACK_V6 = IPv6Address("::1")

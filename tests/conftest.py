@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 import redis
 import redis.asyncio
@@ -13,7 +14,7 @@ from django.conf import settings
 from django.test import Client
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import bell, database, tasks
+from deliveries import bell, database, sweep, tasks
 from deliveries.deliver import Pool, Pump
 from deliveries.transport import GuardedTransport
 from subscriptions import consumers, keys
@@ -92,13 +93,13 @@ def redis_client() -> "Iterator[redis.Redis]":
 
 
 class PumpRunner:
-    """Runs a real pump, on the test's database, until it has been idle for a moment."""
+    """Runs a real pump, on the test's database, until nothing is in flight and nothing may go out now."""
 
     def run(self, *, transport: httpx.AsyncBaseTransport | None = None, **changes: Any) -> int:
         return asyncio.run(self._run(transport, changes))
 
     async def _run(self, transport: httpx.AsyncBaseTransport | None, changes: dict[str, Any]) -> int:
-        options = replace(tasks.options(), idle_seconds=0.1, sweep_seconds=0.05, **changes)
+        options = replace(tasks.options(), idle_seconds=60, sweep_seconds=0.05, **changes)
         pool: Pool = AsyncConnectionPool(
             database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
         )
@@ -106,5 +107,17 @@ class PumpRunner:
         carrier = transport or GuardedTransport(policy=policy())
         async with pool, client, carrier:
             pump = Pump(pool=pool, bell_client=client, transport=carrier, options=options)
-            await asyncio.wait_for(pump.run(), 60)
+            async with asyncio.timeout(60):
+                running = asyncio.create_task(pump.run())
+                async with pool.connection() as connection:
+                    while not await _at_rest(connection):
+                        await asyncio.wait([running], timeout=0.01)
+                pump.stop()
+                await running
         return pump.delivered_count
+
+
+async def _at_rest(connection: "psycopg.AsyncConnection") -> bool:
+    cursor = await connection.execute("SELECT EXISTS (SELECT FROM deliveries_delivery WHERE state = 'in_flight')")
+    [in_flight] = await cursor.fetchone() or [True]
+    return not in_flight and not await sweep.due_endpoints(connection, limit=1)

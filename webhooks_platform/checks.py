@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import Error, register
+from django.core.exceptions import ImproperlyConfigured
 
 from subscriptions.models import SignatureScheme
 from subscriptions.vault import VaultError, parse_keys
@@ -27,8 +28,19 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
 
+def refuse_nonsense() -> None:
+    """For processes that are no management command and so run no checks: the web server, workers, beat."""
+    errors = check_settings(None)
+    if errors:
+        raise SystemExit("\n".join(f"{error.id}: {error.msg}\n  {error.hint}" for error in errors))
+
+
 def _secret_key() -> Iterator[Finding]:
-    if len(settings.SECRET_KEY) < 32:
+    try:
+        secret_key = settings.SECRET_KEY
+    except ImproperlyConfigured:  # Django's own word for an empty one
+        secret_key = ""
+    if len(secret_key) < 32:
         yield (
             "SECRET_KEY is missing or shorter than 32 characters.",
             'Set it, e.g. to the output of: python -c "import secrets; print(secrets.token_urlsafe(50))"',
@@ -53,10 +65,10 @@ def _lease() -> Iterator[Finding]:
             f"A lease of {lease:g} s renewed every {renew:g} s would run out when a single renewal is late.",
             "Make DELIVERY_LEASE_SECONDS at least twice DELIVERY_LEASE_RENEW_SECONDS (defaults: 15 and 4).",
         )
-    if settings.DELIVERY_SWEEP_SECONDS <= 0 or settings.DELIVERY_IDLE_SECONDS <= 0:
+    if lease <= 0 or settings.DELIVERY_SWEEP_SECONDS <= 0 or settings.DELIVERY_IDLE_SECONDS <= 0:
         yield (
-            "DELIVERY_SWEEP_SECONDS and DELIVERY_IDLE_SECONDS must be above 0.",
-            "Leave them unset for 1 and 5 seconds.",
+            "DELIVERY_LEASE_SECONDS, DELIVERY_SWEEP_SECONDS and DELIVERY_IDLE_SECONDS must be above 0.",
+            "Leave them unset for 15, 1 and 5 seconds.",
         )
 
 
@@ -76,6 +88,9 @@ def _limits() -> Iterator[Finding]:
         "DELIVERY_CONCURRENCY": (1, 100_000),
         "DELIVERY_TIMEOUT_SECONDS": (1, 30),
         "DELIVERY_MAX_IN_FLIGHT": (1, 1000),
+        "BREAKER_FAILURES": (1, 1_000_000),
+        "BREAKER_COOLDOWN_SECONDS": (1, 86_400),
+        "BREAKER_MAX_COOLDOWN_SECONDS": (1, 86_400),
         "MAX_BODY_BYTES": (1024, 64 * 1024 * 1024),
         "MAX_BATCH_EVENTS": (1, 10_000),
         "IDEMPOTENCY_HOURS": (1, 24 * 365),

@@ -171,6 +171,11 @@ DELIVERY_TIMEOUT_SECONDS = env.int("DELIVERY_TIMEOUT_SECONDS", default=10)
 DELIVERY_MAX_IN_FLIGHT = env.int("DELIVERY_MAX_IN_FLIGHT", default=10)
 # Signature scheme of endpoints that name none: `timestamped` or `standard`.
 DELIVERY_SIGNATURE_SCHEME = env.str("DELIVERY_SIGNATURE_SCHEME", default="timestamped")
+# So many failures in a row open an endpoint's breaker: its backlog is parked, and one probe at a time goes out.
+BREAKER_FAILURES = env.int("BREAKER_FAILURES", default=20)
+# Wait before the first probe, doubled by every probe that fails, up to the longest (seconds).
+BREAKER_COOLDOWN_SECONDS = env.int("BREAKER_COOLDOWN_SECONDS", default=10)
+BREAKER_MAX_COOLDOWN_SECONDS = env.int("BREAKER_MAX_COOLDOWN_SECONDS", default=1800)
 # A worker that has not renewed its lease for this long is taken for dead, and its deliveries go out again (seconds).
 DELIVERY_LEASE_SECONDS = env.float("DELIVERY_LEASE_SECONDS", default=15)
 # How often a worker renews its lease (seconds).

@@ -4,8 +4,8 @@ from django.contrib import admin
 from django.urls import URLPattern, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import deliveries, events, feed
-from subscriptions.api import consumers, endpoints, event_types
+from deliveries.api import deliveries, endpoints, events, feed
+from subscriptions.api import consumers, event_types
 from subscriptions.api.problems import page_not_found, server_error
 from webhooks_platform import health
 

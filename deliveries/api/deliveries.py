@@ -4,13 +4,13 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries.api.events import first_id_at, text_of, time_of
+from deliveries.api.events import first_id_at, state_of, time_of
 from deliveries.api.show import show_attempt, show_delivery
-from deliveries.models import Delivery, DeliveryState
+from deliveries.models import Delivery
 from subscriptions import ids
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
-from subscriptions.api.problems import Problem, not_found
+from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
 
 
@@ -51,15 +51,13 @@ def filtered(request: Request) -> QuerySet[Delivery]:
     query = request.query_params
     deliveries = _visible(request)
     if "state" in query:
-        if query["state"] not in DeliveryState.values:
-            raise Problem(400, "invalid_parameter", f"`state` is one of {', '.join(DeliveryState.values)}.")
-        deliveries = deliveries.filter(state=query["state"])
+        deliveries = deliveries.filter(state=state_of(query["state"]))
     if "consumer" in query:
         deliveries = deliveries.filter(endpoint__consumer=consumer_or_404(request, query["consumer"]))
     if "endpoint" in query:
         deliveries = deliveries.filter(endpoint=endpoint_or_404(request, query["endpoint"]))
     if "event_type" in query:
-        deliveries = deliveries.filter(event__type=text_of(query["event_type"]))
+        deliveries = deliveries.filter(event__type=query["event_type"])
     if "since" in query:
         deliveries = deliveries.filter(id__gte=first_id_at(time_of(query["since"], "since")))
     if "until" in query:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
@@ -73,7 +73,10 @@ def _time(value: Any) -> datetime | None:
         return None
     try:
         at = parse_datetime(value)
-        # Beyond these years a zone's offset could leave what a timestamp can hold.
-        return at if at is not None and at.tzinfo is not None and 1 < at.year < 9999 else None
+        # Beyond these years a zone's offset could leave what a datetime can hold.
+        if at is None or at.tzinfo is None or not 1 < at.year < 9999:
+            return None
+        # In UTC: PostgreSQL refuses offsets of 16 hours and more.
+        return at.astimezone(UTC)
     except ValueError:
         return None

@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
@@ -32,7 +32,10 @@ class HasRole(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.user is None:
             return False
-        return caller(request).role in view.roles.get(request.method, ())
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method not in view.roles:
+            raise MethodNotAllowed(method)
+        return caller(request).role in view.roles[method]
 
 
 def caller(request: Request) -> Caller:

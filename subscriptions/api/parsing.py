@@ -16,6 +16,9 @@ from rest_framework.parsers import BaseParser
 
 from subscriptions.api.problems import Problem
 
+# Answers hold what came in some levels deeper than the request did, and must be rendered too.
+_LEVELS_TO_SPARE = 8
+
 
 class StrictJSONParser(BaseParser):
     media_type = "application/json"
@@ -46,7 +49,7 @@ def loads(raw: bytes) -> Any:
     try:
         value = _decode(text)
         # Catches what the standard library lets through: lone surrogates, and nesting beyond what can be rendered.
-        orjson.dumps(value)
+        orjson.dumps(_wrapped(value))
     except Problem:
         raise
     except RecursionError:
@@ -69,6 +72,12 @@ def _decode(text: str) -> Any:
     return json.loads(
         text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
     )
+
+
+def _wrapped(value: Any) -> Any:
+    for _ in range(_LEVELS_TO_SPARE):
+        value = [value]
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

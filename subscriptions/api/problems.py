@@ -116,12 +116,17 @@ def _as_problem(exc: Exception) -> Problem | None:
     return None
 
 
+def escaped(step: object) -> str:
+    """One step of a JSON pointer (RFC 6901)."""
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
 def _pointers(detail: Any, pointer: str = "") -> list[dict[str, str]]:
     if isinstance(detail, dict):
         return [
             error
             for name, inner in detail.items()
-            for error in _pointers(inner, pointer if name == "non_field_errors" else f"{pointer}/{name}")
+            for error in _pointers(inner, pointer if name == "non_field_errors" else f"{pointer}/{escaped(name)}")
         ]
     if isinstance(detail, list):
         if all(isinstance(item, str) for item in detail):

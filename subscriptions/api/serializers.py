@@ -17,10 +17,37 @@ _LONGEST_WAIT = 7 * 86_400
 _LONGEST_SCHEDULE = 20
 
 
+class _Typed:
+    """Takes a JSON value of its own type and no other. Django REST framework would read 5 as "5" and "yes" as true."""
+
+    json_type: type
+
+    def to_internal_value(self, data: Any) -> Any:
+        if type(data) is not self.json_type:
+            self.fail("invalid")  # type: ignore[attr-defined]
+        return super().to_internal_value(data)  # type: ignore[misc]
+
+
+class Text(_Typed, serializers.CharField):
+    json_type = str
+
+
+class Pattern(_Typed, serializers.RegexField):
+    json_type = str
+
+
+class Whole(_Typed, serializers.IntegerField):
+    json_type = int
+
+
+class Flag(_Typed, serializers.BooleanField):
+    json_type = bool
+
+
 class Metadata(serializers.DictField):
     """A flat object of strings for the caller's own use."""
 
-    child = serializers.CharField(max_length=500, allow_blank=True)
+    child = Text(max_length=500, allow_blank=True)
 
     def to_internal_value(self, data: Any) -> dict[Any, Any]:
         if isinstance(data, dict) and len(data) > _METADATA_ENTRIES:
@@ -31,8 +58,8 @@ class Metadata(serializers.DictField):
 
 
 class ConsumerIn(serializers.Serializer[Any]):
-    uid = serializers.CharField(required=False, allow_null=True, max_length=255)
-    name = serializers.CharField(required=False, allow_blank=True, max_length=255)
+    uid = Text(required=False, allow_null=True, max_length=255)
+    name = Text(required=False, allow_blank=True, max_length=255)
     contact_email = serializers.EmailField(required=False, allow_blank=True, max_length=254)
     metadata = Metadata(required=False)
 
@@ -56,7 +83,7 @@ def show_consumer(consumer: Consumer) -> dict[str, Any]:
 
 
 class KeyIn(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False, allow_blank=True, max_length=255)
+    name = Text(required=False, allow_blank=True, max_length=255)
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
 
 
@@ -74,7 +101,7 @@ def show_key(key: ApiKey) -> dict[str, Any]:
 
 
 class VersionIn(serializers.Serializer[Any]):
-    api_version = serializers.RegexField(r"^[A-Za-z0-9._\-]+\Z", max_length=64)
+    api_version = Pattern(r"^[A-Za-z0-9._\-]+\Z", max_length=64)
     schema = serializers.JSONField(required=False, allow_null=True)
     example = serializers.JSONField(required=False, allow_null=True)
 
@@ -85,10 +112,10 @@ class VersionIn(serializers.Serializer[Any]):
 
 
 class EventTypeIn(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=255)
-    description = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    name = Text(max_length=255)
+    description = Text(required=False, allow_blank=True, max_length=10_000)
     versions = VersionIn(many=True, required=False)
-    archived = serializers.BooleanField(required=False)
+    archived = Flag(required=False)
 
     def validate_name(self, name: str) -> str:
         if not is_name(name):
@@ -116,21 +143,19 @@ def show_event_type(event_type: EventType) -> dict[str, Any]:
 
 
 class EndpointIn(serializers.Serializer[Any]):
-    url = serializers.CharField(max_length=4096, trim_whitespace=False)
-    event_types = serializers.ListField(
-        child=serializers.CharField(), required=False, allow_empty=False, max_length=100
-    )
-    description = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    url = Text(max_length=4096, trim_whitespace=False)
+    event_types = serializers.ListField(child=Text(), required=False, allow_empty=False, max_length=100)
+    description = Text(required=False, allow_blank=True, max_length=2000)
     metadata = Metadata(required=False)
-    headers = serializers.DictField(child=serializers.CharField(trim_whitespace=False), required=False)
+    headers = serializers.DictField(child=Text(trim_whitespace=False), required=False)
     signature_scheme = serializers.ChoiceField(SignatureScheme.choices, required=False)
     payload_mode = serializers.ChoiceField(PayloadMode.choices, required=False)
-    ordered = serializers.BooleanField(required=False)
-    max_in_flight = serializers.IntegerField(required=False, min_value=1, max_value=1000)
-    rate_limit_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=10_000)
-    timeout_seconds = serializers.IntegerField(required=False, min_value=1, max_value=30)
+    ordered = Flag(required=False)
+    max_in_flight = Whole(required=False, min_value=1, max_value=1000)
+    rate_limit_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
+    timeout_seconds = Whole(required=False, min_value=1, max_value=30)
     retry_schedule = serializers.ListField(
-        child=serializers.IntegerField(min_value=0, max_value=_LONGEST_WAIT),
+        child=Whole(min_value=0, max_value=_LONGEST_WAIT),
         required=False,
         allow_null=True,
         allow_empty=False,
@@ -160,7 +185,7 @@ class EndpointIn(serializers.Serializer[Any]):
 
 
 class RotateIn(serializers.Serializer[Any]):
-    overlap_seconds = serializers.IntegerField(required=False, default=86_400, min_value=0, max_value=604_800)
+    overlap_seconds = Whole(required=False, default=86_400, min_value=0, max_value=604_800)
 
 
 def show_endpoint(endpoint: Endpoint) -> dict[str, Any]:

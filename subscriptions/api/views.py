@@ -1,9 +1,9 @@
 """What every view shares: roles by method, idempotent POSTs, and 404 for whatever belongs to somebody else."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import orjson
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 from subscriptions import consumers, endpoints, idempotency, rate_limit
 from subscriptions.api.authentication import caller
 from subscriptions.api.problems import Problem, invalid, not_found
+from subscriptions.api.rendering import render
 from subscriptions.idempotency import Answer, Scope
 from subscriptions.models import Consumer, Endpoint, Role
 
@@ -20,6 +21,14 @@ PRODUCERS = (Role.PRODUCER, Role.OPERATOR)
 
 class ApiView(APIView):
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        # Nothing is named so, and PostgreSQL cannot even be asked.
+        if any("\0" in name for name in kwargs.values()):
+            raise not_found("thing")
+        if any("\0" in value for value in request.query_params.values()):
+            raise Problem(400, "invalid_parameter", "A parameter holds a NUL character.")
 
     def check_throttles(self, request: Request) -> None:
         self._allowance = rate_limit.take(str(caller(request).key_id))
@@ -43,7 +52,7 @@ class ApiView(APIView):
 
         def rendered() -> Answer:
             status_code, body = work()
-            return Answer(status_code=status_code, body=orjson.dumps(body))
+            return Answer(status_code=status_code, body=render(body))
 
         try:
             answer = idempotency.once(self._scope(request), rendered)
@@ -75,10 +84,16 @@ class ApiView(APIView):
             ) from None
         return Scope(
             owner=caller(request).owner,
-            operation=f"{request.method} {request.path.rstrip('/')}",
+            operation=_operation(request),
             key=key,
             fingerprint=idempotency.fingerprint(request.data),
         )
+
+
+def _operation(request: Request) -> str:
+    operation = f"{request.method} {request.path.rstrip('/')}"
+    # A path may hold a uid of 255 characters, which is what the whole column holds.
+    return operation if len(operation) <= 255 else hashlib.sha256(operation.encode()).hexdigest()
 
 
 def consumer_or_404(request: Request, name: str) -> Consumer:

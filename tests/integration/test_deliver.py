@@ -47,7 +47,7 @@ def test_w02_a_standard_endpoint_verifies_with_standardwebhooks(
 
     [received] = receiver.received
     headers = {name.lower(): value for name, value in received.headers.items()}
-    assert Webhook(secret).verify(received.body, headers)["data"] == EVENT["data"]  # type: ignore[index]
+    assert Webhook(secret).verify(received.body, headers)["data"] == EVENT["data"]
 
 
 def test_a_failed_attempt_is_due_again_after_the_schedules_wait(

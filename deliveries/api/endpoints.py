@@ -52,6 +52,7 @@ class Pause(ApiView):
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
+        body_object(request)
 
         def work() -> tuple[int, Any]:
             endpoints.pause(found)
@@ -65,6 +66,7 @@ class Resume(ApiView):
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
+        body_object(request)
 
         def work() -> tuple[int, Any]:
             endpoints.resume(found)
