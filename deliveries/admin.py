@@ -63,4 +63,4 @@ class EventAdmin(ReadOnly, admin.ModelAdmin[Event]):
 
     @admin.display(description="body on the wire")
     def content(self, event: Event) -> str:
-        return bytes(event.body).decode()
+        return "" if event.body is None else bytes(event.body).decode()

@@ -32,7 +32,8 @@ class Event(models.Model):
     api_version = models.CharField(max_length=64)
     # The producer's own stable id, when it gave one: then this is what consumers see as the event's id.
     producer_id = models.CharField(max_length=255, null=True, blank=True)
-    body = models.BinaryField()
+    # Null once its retention has ended.
+    body = models.BinaryField(null=True)
     occurred_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(editable=False)
     ordering_key = models.CharField(max_length=255, null=True, blank=True)
@@ -164,8 +165,9 @@ class Delivery(models.Model):
             ),
             # endpoints/{id}/deliveries/ and deliveries/, newest first.
             models.Index(fields=["endpoint", "-id"], name="delivery_history"),
-            # deliveries/?state=dead and the dead letter page, newest first.
-            models.Index(fields=["-finished_at", "-id"], condition=Q(state="dead"), name="delivery_dead"),
+            # deliveries/?state=dead and replays, of all endpoints or of one.
+            models.Index(fields=["id"], condition=Q(state="dead"), name="delivery_dead"),
+            models.Index(fields=["endpoint", "id"], condition=Q(state="dead"), name="delivery_dead_of_endpoint"),
         ]
 
     def __str__(self) -> str:
@@ -303,3 +305,13 @@ class Replay(models.Model):
     @property
     def public_id(self) -> str:
         return ids.show("rpl", self.id)
+
+
+class Housekeeping(models.Model):
+    """How far a caretaker has come through time-ordered ids."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    position = models.UUIDField()
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.position}"

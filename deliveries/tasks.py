@@ -18,7 +18,7 @@ from celery.signals import worker_shutting_down
 from django.conf import settings
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import bell, database, sweep
+from deliveries import announce, bell, caretaking, database, replay, retention, sweep
 from deliveries.deliver import Options, Pool, Pump
 from deliveries.health import Breaker
 from deliveries.transport import GuardedTransport
@@ -39,6 +39,38 @@ def deliver_due() -> None:
 def sweep_due() -> None:
     """Wakes the pumps for due work that no message announced, and puts back what dead workers held."""
     asyncio.run(_sweep_due())
+
+
+@shared_task(name="deliveries.advance_replays", ignore_result=True)
+def advance_replays() -> None:
+    """Moves running replay jobs on."""
+    replay.advance_all()
+
+
+@shared_task(name="deliveries.take_care", ignore_result=True)
+def take_care() -> None:
+    """Expires, warns, disables and buries what time has come for."""
+    caretaking.expire_late(default_schedule=settings.DELIVERY_RETRY_SCHEDULE)
+    caretaking.watch_failing()
+    caretaking.bury_orphans()
+
+
+@shared_task(name="deliveries.announce", ignore_result=True)
+def announce_notices() -> None:
+    """Tells operators and consumers what happened to endpoints and deliveries."""
+    announce.announce_next()
+
+
+@shared_task(name="deliveries.forget", ignore_result=True)
+def forget() -> None:
+    """Forgets what has been kept for as long as the settings say."""
+    days = retention.Days(
+        attempts=settings.RETENTION_ATTEMPT_DAYS,
+        payloads=settings.RETENTION_PAYLOAD_DAYS,
+        delivered=settings.RETENTION_DELIVERED_DAYS,
+        dead=settings.RETENTION_DEAD_DAYS,
+    )
+    logger.info("retention.forgotten", extra={"fields": retention.forget(days)})
 
 
 async def _sweep_due() -> None:

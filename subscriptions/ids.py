@@ -1,5 +1,6 @@
 """Public ids: a UUIDv7 shown as a TypeID (`evt_01jcx…`), so an id says what it names and sorts by time."""
 
+from datetime import datetime
 from uuid import UUID
 
 import uuid_utils
@@ -34,3 +35,8 @@ def parse(prefix: str, text: str) -> UUID | None:
             return None
         value = value << 5 | digit
     return UUID(int=value)
+
+
+def first_at(at: datetime) -> UUID:
+    """The smallest id of that millisecond: ids are time-ordered, so a range of times is a range of ids."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)

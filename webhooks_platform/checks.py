@@ -93,6 +93,10 @@ def _limits() -> Iterator[Finding]:
         "BREAKER_MAX_COOLDOWN_SECONDS": (1, 86_400),
         "MAX_BODY_BYTES": (1024, 64 * 1024 * 1024),
         "MAX_BATCH_EVENTS": (1, 10_000),
+        "RETENTION_ATTEMPT_DAYS": (1, 36_500),
+        "RETENTION_PAYLOAD_DAYS": (1, 36_500),
+        "RETENTION_DELIVERED_DAYS": (1, 36_500),
+        "RETENTION_DEAD_DAYS": (1, 36_500),
         "IDEMPOTENCY_HOURS": (1, 24 * 365),
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
     }

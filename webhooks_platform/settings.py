@@ -201,8 +201,32 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": DELIVERY_SWEEP_SECONDS,
         "options": {"expires": 5 * DELIVERY_SWEEP_SECONDS},
     },
+    "advance-replays": {"task": "deliveries.advance_replays", "schedule": 1, "options": {"expires": 5}},
+    "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expires": 30}},
+    "announce": {"task": "deliveries.announce", "schedule": 2, "options": {"expires": 10}},
+    "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
 }
+
+# ── Who hears of what ────────────────────────────────────────────────────────────────────────────────────────────────
+
+# The uid of the consumer whose endpoints receive endpoint.warning, endpoint.disabled, endpoint.recovered and
+# delivery.dead as webhooks. Nothing is sent while there is no such consumer.
+OPERATOR_CONSUMER = env.str("OPERATOR_CONSUMER", default="operator")
+# Where mail to consumers' contacts leaves; without EMAIL_URL it is written to the log.
+vars().update(env.email_url("EMAIL_URL", default="consolemail://"))
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webhooks@localhost")
+
+# ── Retention (days) ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Each request and response in full.
+RETENTION_ATTEMPT_DAYS = env.int("RETENTION_ATTEMPT_DAYS", default=30)
+# The payloads of events whose every delivery succeeded.
+RETENTION_PAYLOAD_DAYS = env.int("RETENTION_PAYLOAD_DAYS", default=30)
+# Deliveries that succeeded.
+RETENTION_DELIVERED_DAYS = env.int("RETENTION_DELIVERED_DAYS", default=90)
+# Dead letters, with their payloads.
+RETENTION_DEAD_DAYS = env.int("RETENTION_DEAD_DAYS", default=180)
 
 # ── API ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import deliveries, endpoints, events, feed
+from deliveries.api import deliveries, endpoints, events, feed, replays
 from subscriptions.api import consumers, event_types
 from subscriptions.api.problems import page_not_found, server_error
 from webhooks_platform import health
@@ -32,6 +32,7 @@ urlpatterns = [
     api("endpoints/{endpoint}/rotate-secret", endpoints.RotateSecret, "rotate-secret"),
     api("endpoints/{endpoint}/pause", endpoints.Pause, "pause"),
     api("endpoints/{endpoint}/resume", endpoints.Resume, "resume"),
+    api("endpoints/{endpoint}/test", endpoints.Test, "test"),
     api("endpoints/{endpoint}/deliveries", deliveries.EndpointDeliveries, "endpoint-deliveries"),
     api("events", events.EventList, "events"),
     api("events/batch", events.EventBatch, "event-batch"),
@@ -39,6 +40,10 @@ urlpatterns = [
     api("events/{event}/deliveries", events.EventDeliveries, "event-deliveries"),
     api("deliveries", deliveries.DeliveryList, "deliveries"),
     api("deliveries/{delivery}", deliveries.DeliveryDetail, "delivery"),
+    api("deliveries/{delivery}/replay", replays.DeliveryReplay, "delivery-replay"),
+    api("replays", replays.ReplayList, "replays"),
+    api("replays/{replay}", replays.ReplayDetail, "replay"),
+    api("replays/{replay}/cancel", replays.ReplayCancel, "replay-cancel"),
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),
     path("readyz", health.readyz),

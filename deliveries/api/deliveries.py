@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries.api.events import first_id_at, state_of, time_of
+from deliveries.api.events import state_of, time_of
 from deliveries.api.show import show_attempt, show_delivery
 from deliveries.models import Delivery
 from subscriptions import ids
@@ -59,9 +59,9 @@ def filtered(request: Request) -> QuerySet[Delivery]:
     if "event_type" in query:
         deliveries = deliveries.filter(event__type=query["event_type"])
     if "since" in query:
-        deliveries = deliveries.filter(id__gte=first_id_at(time_of(query["since"], "since")))
+        deliveries = deliveries.filter(id__gte=ids.first_at(time_of(query["since"], "since")))
     if "until" in query:
-        deliveries = deliveries.filter(id__lt=first_id_at(time_of(query["until"], "until")))
+        deliveries = deliveries.filter(id__lt=ids.first_at(time_of(query["until"], "until")))
     return deliveries
 
 

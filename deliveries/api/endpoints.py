@@ -6,7 +6,11 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from deliveries import lifecycle, trial
+from deliveries.api.show import show_trial
 from subscriptions import endpoints
+from subscriptions.api.authentication import caller
+from subscriptions.api.problems import Problem
 from subscriptions.api.serializers import EndpointIn, RotateIn, show_endpoint
 from subscriptions.api.views import EVERYONE, ApiView, body_object, endpoint_or_404
 
@@ -21,10 +25,20 @@ class EndpointDetail(ApiView):
         found = endpoint_or_404(request, endpoint)
         shape = EndpointIn(data=body_object(request), partial=True)
         shape.is_valid(raise_exception=True)
-        return Response(show_endpoint(endpoints.update(found, shape.validated_data)))
+        return Response(show_endpoint(lifecycle.update(found, shape.validated_data)))
 
     def delete(self, request: Request, endpoint: str) -> Response:
-        endpoints.delete(endpoint_or_404(request, endpoint))
+        """204. What it is still owed becomes dead letters; ?dry_run=true says how many, and deletes nothing."""
+        found = endpoint_or_404(request, endpoint)
+        if request.query_params.get("dry_run") == "true":
+            return Response(
+                {
+                    "pending": lifecycle.backlog(found),
+                    "detail": "Deleting it makes these dead letters with the reason `endpoint_deleted`, which cannot be"
+                    " replayed. Their events stay in the feed, and the history stays readable.",
+                }
+            )
+        endpoints.delete(found)
         return Response(status=204)
 
 
@@ -52,10 +66,9 @@ class Pause(ApiView):
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
-        body_object(request)
 
         def work() -> tuple[int, Any]:
-            endpoints.pause(found)
+            lifecycle.pause(found, reason=f"by a {caller(request).role}")
             return 200, show_endpoint(found)
 
         return self.once(request, work)
@@ -66,10 +79,23 @@ class Resume(ApiView):
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
-        body_object(request)
 
         def work() -> tuple[int, Any]:
-            endpoints.resume(found)
+            lifecycle.resume(found, reason=f"by a {caller(request).role}")
             return 200, show_endpoint(found)
 
         return self.once(request, work)
+
+
+class Test(ApiView):
+    roles = {"POST": EVERYONE}
+
+    def post(self, request: Request, endpoint: str) -> Response:
+        """Sends a signed `webhook.test` event now, outside the queue, and answers what came back."""
+        found = endpoint_or_404(request, endpoint)
+        try:
+            return Response(show_trial(trial.run(found)))
+        except trial.Busy:
+            raise Problem(
+                429, "too_many_tests", "Other tests are under way. Try again in a moment.", headers={"Retry-After": "5"}
+            ) from None

@@ -5,7 +5,9 @@ from typing import Any
 import orjson
 
 from deliveries.ingest import show_time
-from deliveries.models import Attempt, Delivery, Event
+from deliveries.models import Attempt, Delivery, Event, Replay
+from deliveries.send import Answered
+from deliveries.trial import Trial
 from subscriptions import ids
 
 
@@ -19,7 +21,8 @@ def show_event(event: Event, *, consumer: str) -> dict[str, Any]:
         "occurred_at": show_time(event.occurred_at) if event.occurred_at else None,
         "ordering_key": event.ordering_key,
         "sequence": event.sequence,
-        "data": orjson.loads(bytes(event.body))["data"],
+        # Gone when its retention has ended.
+        "data": None if event.body is None else orjson.loads(bytes(event.body))["data"],
         "delivery_count": event.delivery_count,
     }
 
@@ -54,3 +57,40 @@ def show_attempt(attempt: Attempt) -> dict[str, Any]:
         "response_headers": attempt.response_headers,
         "response_body": None if body is None else bytes(body).decode(errors="replace"),
     }
+
+
+def show_replay(replay: Replay) -> dict[str, Any]:
+    return {
+        "id": replay.public_id,
+        "status": replay.status,
+        "matched": replay.matched,
+        "replayed": replay.replayed,
+        "rate_per_second": replay.rate_per_second,
+        "created_at": show_time(replay.created_at),
+        "finished_at": show_time(replay.finished_at) if replay.finished_at else None,
+    }
+
+
+def show_trial(trial: Trial) -> dict[str, Any]:
+    result = trial.result
+    shown: dict[str, Any] = {
+        "event": trial.event_id,
+        "success": trial.succeeded,
+        "started_at": show_time(result.started_at),
+        "duration_ms": result.duration_ms,
+        "url": trial.request.url,
+        "request_headers": trial.request_headers,
+        "request_body": trial.request.body.decode(),
+        "status_code": None,
+        "error_kind": None,
+        "error_detail": None,
+        "response_headers": None,
+        "response_body": None,
+    }
+    if isinstance(result, Answered):
+        return shown | {
+            "status_code": result.status_code,
+            "response_headers": result.headers,
+            "response_body": result.body.decode(errors="replace"),
+        }
+    return shown | {"error_kind": result.error_kind, "error_detail": result.detail}

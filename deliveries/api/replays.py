@@ -1,0 +1,159 @@
+"""deliveries/{id}/replay/ and replays/: deliveries again, one or many."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from deliveries import replay
+from deliveries.api.deliveries import delivery_or_404
+from deliveries.api.show import show_delivery, show_replay
+from deliveries.models import DeliveryState, Replay
+from deliveries.replay import Filter
+from subscriptions import ids
+from subscriptions.api.authentication import caller
+from subscriptions.api.pagination import page
+from subscriptions.api.problems import Problem, not_found
+from subscriptions.api.views import EVERYONE, ApiView, body_object, consumer_or_404, endpoint_or_404
+from subscriptions.models import Consumer
+
+
+class ReplayIn(serializers.Serializer[Any]):
+    state = serializers.ChoiceField([DeliveryState.DEAD.value, DeliveryState.DELIVERED.value], required=False)
+    consumer = serializers.CharField(required=False, max_length=255)
+    endpoint = serializers.CharField(required=False, max_length=64)
+    event_type = serializers.CharField(required=False, max_length=255)
+    dead_reason = serializers.CharField(required=False, max_length=64)
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+    dry_run = serializers.BooleanField(required=False, default=False)
+    rate_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=10_000)
+
+    def validate_since(self, at: datetime) -> datetime:
+        return _in_range(at)
+
+    def validate_until(self, at: datetime) -> datetime:
+        return _in_range(at)
+
+
+class DeliveryReplay(ApiView):
+    roles = {"POST": EVERYONE}
+
+    def post(self, request: Request, delivery: str) -> HttpResponse:
+        """202 with the delivery, pending again for a new round."""
+        found = delivery_or_404(request, delivery)
+
+        def work() -> tuple[int, Any]:
+            try:
+                replay.replay_one(found)
+            except replay.NotReplayable as error:
+                raise Problem(409, "not_replayable", str(error)) from None
+            found.refresh_from_db()
+            return 202, show_delivery(found)
+
+        return self.once(request, work)
+
+
+class ReplayList(ApiView):
+    roles = {"GET": EVERYONE, "POST": EVERYONE}
+
+    def get(self, request: Request) -> Response:
+        rows, following = page(request, _visible(request))
+        return Response({"results": [show_replay(row) for row in rows], "next": following})
+
+    def post(self, request: Request) -> HttpResponse:
+        """202 with the job; with `dry_run`, 200 with what it would take."""
+        body = body_object(request)
+        # The filter's fields stand beside the others, or under `filter`.
+        nested = body.get("filter", {})
+        if not isinstance(nested, dict):
+            raise Problem(400, "invalid", "`filter` is a JSON object.")
+        shape = ReplayIn(data={**nested, **{name: value for name, value in body.items() if name != "filter"}})
+        shape.is_valid(raise_exception=True)
+        fields = shape.validated_data
+        wanted, consumer = _filter(request, fields)
+        if fields["dry_run"]:
+            return Response(_show_preview(replay.preview(wanted)))
+
+        def work() -> tuple[int, Any]:
+            job = replay.start(
+                wanted,
+                consumer=consumer,
+                rate_per_second=fields.get("rate_per_second"),
+                requested_by=caller(request).owner,
+            )
+            return 202, show_replay(job)
+
+        return self.once(request, work)
+
+
+class ReplayDetail(ApiView):
+    roles = {"GET": EVERYONE}
+
+    def get(self, request: Request, replay: str) -> Response:
+        return Response(show_replay(replay_or_404(request, replay)))
+
+
+class ReplayCancel(ApiView):
+    roles = {"POST": EVERYONE}
+
+    def post(self, request: Request, replay: str) -> HttpResponse:
+        found = replay_or_404(request, replay)
+
+        def work() -> tuple[int, Any]:
+            if not cancel(found) and found.status != "cancelled":
+                raise Problem(409, "already_done", "This replay is done; nothing is left to cancel.")
+            return 200, show_replay(found)
+
+        return self.once(request, work)
+
+
+cancel = replay.cancel
+
+
+def replay_or_404(request: Request, public_id: str) -> Replay:
+    uuid = ids.parse("rpl", public_id)
+    found = _visible(request).filter(id=uuid).first() if uuid else None
+    if found is None:
+        raise not_found("replay")
+    return found
+
+
+def _visible(request: Request) -> QuerySet[Replay]:
+    own = caller(request).consumer_id
+    return Replay.objects.all() if own is None else Replay.objects.filter(consumer_id=own)
+
+
+def _filter(request: Request, fields: dict[str, Any]) -> tuple[Filter, Consumer | None]:
+    own = caller(request).consumer_id
+    consumer = Consumer.objects.get(id=own) if own else None
+    if "consumer" in fields:
+        consumer = consumer_or_404(request, fields["consumer"])
+    endpoint = endpoint_or_404(request, fields["endpoint"]) if "endpoint" in fields else None
+    wanted = Filter(
+        state=fields.get("state", DeliveryState.DEAD.value),
+        consumer_id=consumer.id if consumer else None,
+        endpoint_id=endpoint.id if endpoint else None,
+        event_type=fields.get("event_type"),
+        dead_reason=fields.get("dead_reason"),
+        since=fields.get("since"),
+        until=fields.get("until"),
+    )
+    return wanted, consumer
+
+
+def _show_preview(counts: list[tuple[Any, int]]) -> dict[str, Any]:
+    return {
+        "matched": sum(count for _, count in counts),
+        "by_endpoint": [{"endpoint": ids.show("ep", endpoint_id), "matched": count} for endpoint_id, count in counts],
+    }
+
+
+def _in_range(at: datetime) -> datetime:
+    if not 1971 <= at.year < 9999:
+        raise serializers.ValidationError("A time between 1971 and 9998.")
+    return at

@@ -1,0 +1,111 @@
+"""What only time brings: deliveries that waited too long, endpoints that failed for days, what deleted ones are owed.
+
+Runs every few seconds as a background task; every step is guarded, so running twice at once does no harm.
+"""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from deliveries import lifecycle
+from deliveries.models import Delivery, Notice, NoticeKind
+from subscriptions.models import Endpoint, EndpointStatus, Lane
+
+# An endpoint is warned about after the first, again after the second, and disabled after the third.
+WARN_AFTER = timedelta(days=1)
+WARN_AGAIN_AFTER = timedelta(days=4)
+DISABLE_AFTER = timedelta(days=5)
+# A single bad moment, however long ago, is no run of failures.
+SPREAD = timedelta(hours=12)
+# A delivery may wait this much longer than its whole schedule takes.
+EXPIRY_MARGIN = timedelta(hours=24)
+_BATCH = 1000
+
+EXPIRE = """
+    WITH late AS (
+        SELECT delivery.id FROM deliveries_delivery delivery
+        WHERE delivery.endpoint_id = %(endpoint_id)s AND delivery.state = 'pending' AND NOT delivery.blocked
+            AND delivery.due_at < %(before)s
+        ORDER BY delivery.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), dead AS (
+        UPDATE deliveries_delivery SET state = 'dead', dead_reason = 'expired', finished_at = now()
+        WHERE id = ANY (ARRAY(SELECT id FROM late)) AND state = 'pending'
+        RETURNING id, endpoint_id, ordering_key
+    ), noticed AS (
+        INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
+        SELECT webhooks_uuid7(), endpoint_id, id, 'dead', 'expired' FROM dead
+    )
+    UPDATE deliveries_delivery SET blocked = false, due_at = now()
+    WHERE id = ANY (ARRAY(
+        SELECT (
+            SELECT waiting.id FROM deliveries_delivery waiting
+            WHERE waiting.endpoint_id = dead.endpoint_id AND waiting.ordering_key = dead.ordering_key
+                AND waiting.blocked
+            ORDER BY waiting.sequence LIMIT 1
+        )
+        FROM dead WHERE ordering_key IS NOT NULL
+    ))
+"""
+"""Deliveries that have been due for too long behind a breaker become dead letters, with that as their reason."""
+
+
+def expire_late(*, default_schedule: list[int]) -> None:
+    """Only behind an open breaker: what waits for a person (paused, disabled) waits as long as it takes."""
+    now = timezone.now()
+    behind = Endpoint.objects.filter(lane__breaker_open=True, status=EndpointStatus.ACTIVE, deleted_at__isnull=True)
+    for endpoint_id, schedule in behind.values_list("id", "retry_schedule"):
+        before = now - timedelta(seconds=sum(schedule or default_schedule)) - EXPIRY_MARGIN
+        with connection.cursor() as cursor:
+            cursor.execute(EXPIRE, {"endpoint_id": endpoint_id, "before": before, "limit": _BATCH})
+
+
+def watch_failing() -> None:
+    """Warns early, warns again a day before, and disables an endpoint that has failed for days."""
+    now = timezone.now()
+    stages = [
+        (0, WARN_AFTER, "Every delivery has failed for a day."),
+        (1, WARN_AGAIN_AFTER, "Every delivery has failed for four days; the endpoint will be disabled in a day."),
+    ]
+    for warning_count, after, reason in stages:
+        for endpoint_id in _failing_since(now - after, warning_count=warning_count):
+            _warn(endpoint_id, warning_count=warning_count, reason=reason)
+    for endpoint_id in _failing_since(now - DISABLE_AFTER, warning_count=2):
+        _disable(endpoint_id, now=now)
+
+
+def bury_orphans() -> int:
+    """What deleted endpoints are still owed: an event may have been accepted at the moment of the deletion."""
+    owed = Delivery.objects.filter(endpoint_id=OuterRef("id"), state="pending")
+    deleted = Endpoint.objects.filter(Exists(owed), deleted_at__isnull=False)
+    return sum(lifecycle.bury(endpoint_id) for endpoint_id in deleted.values_list("id", flat=True)[:100])
+
+
+def _failing_since(at: datetime, *, warning_count: int) -> list[UUID]:
+    lanes = Lane.objects.filter(
+        failing_since__lte=at,
+        last_failure_at__gte=at + SPREAD if warning_count == 2 else at,
+        warning_count=warning_count,
+        endpoint__status=EndpointStatus.ACTIVE,
+        endpoint__deleted_at__isnull=True,
+    )
+    return list(lanes.values_list("endpoint_id", flat=True)[:_BATCH])
+
+
+@transaction.atomic
+def _warn(endpoint_id: UUID, *, warning_count: int, reason: str) -> None:
+    lane = Lane.objects.filter(endpoint_id=endpoint_id, warning_count=warning_count, failing_since__isnull=False)
+    if lane.update(warning_count=warning_count + 1):
+        Notice.objects.create(endpoint_id=endpoint_id, kind=NoticeKind.WARNING, reason=reason)
+
+
+@transaction.atomic
+def _disable(endpoint_id: UUID, *, now: datetime) -> None:
+    reason = "Every delivery has failed for five days. Fix the receiver, then resume the endpoint: nothing was dropped."
+    moved = Endpoint.objects.filter(id=endpoint_id, status=EndpointStatus.ACTIVE).update(
+        status=EndpointStatus.DISABLED, disabled_reason=reason, updated_at=now
+    )
+    if moved:
+        Notice.objects.create(endpoint_id=endpoint_id, kind=NoticeKind.DISABLED, reason=reason)

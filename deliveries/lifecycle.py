@@ -1,0 +1,84 @@
+"""An endpoint's life where it touches deliveries: changed, paused, resumed, deleted. Nothing owed is forgotten."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from deliveries import bell
+from deliveries.models import Delivery, DeliveryState, Notice, NoticeKind
+from subscriptions import endpoints
+from subscriptions.models import Endpoint, Lane
+
+PUT_IN_ORDER = """
+    UPDATE deliveries_delivery delivery
+    SET ordering_key = ranked.ordering_key, sequence = ranked.sequence, blocked = ranked.place > 1
+    FROM (
+        SELECT waiting.id, event.ordering_key, event.sequence,
+            row_number() OVER (PARTITION BY event.ordering_key ORDER BY event.sequence) AS place
+        FROM deliveries_delivery waiting JOIN deliveries_event event ON event.id = waiting.event_id
+        WHERE waiting.endpoint_id = %(endpoint_id)s AND waiting.state = 'pending' AND event.ordering_key IS NOT NULL
+    ) ranked
+    WHERE delivery.id = ranked.id AND delivery.state = 'pending'
+"""
+"""The backlog of an endpoint that wants order from now on: one delivery per key stays free, the others wait for it."""
+
+LET_ALL_GO = """
+    UPDATE deliveries_delivery SET ordering_key = NULL, sequence = NULL, blocked = false
+    WHERE endpoint_id = %(endpoint_id)s AND state IN ('pending', 'in_flight') AND ordering_key IS NOT NULL
+"""
+"""The backlog of an endpoint that no longer wants order."""
+
+BURY = """
+    WITH orphaned AS (
+        SELECT id FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending'
+        LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    )
+    UPDATE deliveries_delivery
+    SET state = 'dead', dead_reason = 'endpoint_deleted', finished_at = now(), blocked = false
+    WHERE id = ANY (ARRAY(SELECT id FROM orphaned))
+"""
+"""What a deleted endpoint was still owed becomes a dead letter, in small batches."""
+
+
+@transaction.atomic
+def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
+    turned = "ordered" in changes and changes["ordered"] != endpoint.ordered
+    if turned:
+        # No claim for this endpoint while its backlog is put in order.
+        Lane.objects.select_for_update(no_key=True).get(endpoint=endpoint)
+    changed = endpoints.update(endpoint, changes)
+    if turned:
+        with connection.cursor() as cursor:
+            cursor.execute(PUT_IN_ORDER if changes["ordered"] else LET_ALL_GO, {"endpoint_id": endpoint.id})
+    return changed
+
+
+@transaction.atomic
+def pause(endpoint: Endpoint, *, reason: str) -> None:
+    if endpoints.pause(endpoint):
+        _note(endpoint, NoticeKind.PAUSED, reason)
+
+
+@transaction.atomic
+def resume(endpoint: Endpoint, *, reason: str) -> None:
+    if endpoints.resume(endpoint):
+        _note(endpoint, NoticeKind.RESUMED, reason)
+        transaction.on_commit(lambda: bell.ring([endpoint.id]))
+
+
+def backlog(endpoint: Endpoint) -> int:
+    live = [DeliveryState.PENDING, DeliveryState.IN_FLIGHT]
+    return Delivery.objects.filter(endpoint=endpoint, state__in=live).count()
+
+
+def bury(endpoint_id: UUID, *, batch: int = 1000) -> int:
+    """Ends what a deleted endpoint is still owed. Requests in flight end by themselves and are buried next time."""
+    with connection.cursor() as cursor:
+        cursor.execute(BURY, {"endpoint_id": endpoint_id, "limit": batch})
+        return int(cursor.rowcount)
+
+
+def _note(endpoint: Endpoint, kind: NoticeKind, reason: str) -> None:
+    Notice.objects.create(endpoint=endpoint, kind=kind, reason=reason)

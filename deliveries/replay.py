@@ -1,0 +1,226 @@
+"""Step: replay. Deliveries go out again: back to `pending` for a new round, with the same event id, body and history.
+
+One at a time, or as a job: a filter whose deliveries go by id from a stored position, so a job survives any crash and
+takes each delivery at most once. A delivery that dies again while its job runs is not taken again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from deliveries import bell
+from deliveries.models import Delivery, DeliveryState, Replay, ReplayStatus
+from subscriptions import ids
+from subscriptions.models import Consumer
+
+# Deliveries put back by one statement, and how long a job without a rate may go on at a stretch.
+_BATCH = 1000
+_STRETCH = timedelta(seconds=0.8)
+# A job that could not run for a while does not catch up in a flood.
+_LONGEST_CATCH_UP = timedelta(seconds=5)
+
+LOCK_KEYS = """
+    SELECT held.id FROM deliveries_orderingkey held
+    JOIN (
+        SELECT DISTINCT endpoint.consumer_id, delivery.ordering_key AS key
+        FROM deliveries_delivery delivery JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.ordering_key IS NOT NULL
+    ) wanted USING (consumer_id, key)
+    ORDER BY held.consumer_id, held.key
+    FOR NO KEY UPDATE OF held
+"""
+"""Holds the ordering keys of these deliveries, as accepting and settling do."""
+
+PUT_BACK = """
+    WITH chosen AS (
+        SELECT delivery.id,
+            row_number() OVER (PARTITION BY endpoint_id, ordering_key ORDER BY sequence) > 1 OR EXISTS (
+                SELECT FROM deliveries_delivery live
+                WHERE live.endpoint_id = delivery.endpoint_id AND live.ordering_key = delivery.ordering_key
+                    AND live.state IN ('pending', 'in_flight') AND NOT live.blocked
+            ) AS waits
+        FROM deliveries_delivery delivery
+        JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.deleted_at IS NULL
+        JOIN deliveries_event event ON event.id = delivery.event_id AND event.body IS NOT NULL
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state IN ('delivered', 'dead')
+    )
+    UPDATE deliveries_delivery delivery
+    SET state = 'pending', round_base = attempt_count, round_started_at = now(), dead_reason = NULL, finished_at = NULL,
+        blocked = delivery.ordering_key IS NOT NULL AND chosen.waits,
+        due_at = now() + (array_position(%(ids)s::uuid[], delivery.id) - 1) * %(spacing)s * interval '1 second'
+    FROM chosen
+    WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = chosen.id AND delivery.state IN ('delivered', 'dead')
+    RETURNING delivery.endpoint_id
+"""
+"""Starts a new round for finished deliveries, spaced out in time; those whose endpoint or payload is gone stay."""
+
+
+class NotReplayable(Exception):
+    """Not finished yet, or its endpoint or its payload is gone. Says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which deliveries. All of it must hold."""
+
+    state: str = DeliveryState.DEAD
+    consumer_id: UUID | None = None
+    endpoint_id: UUID | None = None
+    event_type: str | None = None
+    dead_reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "consumer_id": self.consumer_id and str(self.consumer_id),
+            "endpoint_id": self.endpoint_id and str(self.endpoint_id),
+            "event_type": self.event_type,
+            "dead_reason": self.dead_reason,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+        }
+
+    @classmethod
+    def read(cls, stored: dict[str, Any]) -> "Filter":
+        return cls(
+            state=stored["state"],
+            consumer_id=stored["consumer_id"] and UUID(stored["consumer_id"]),
+            endpoint_id=stored["endpoint_id"] and UUID(stored["endpoint_id"]),
+            event_type=stored["event_type"],
+            dead_reason=stored["dead_reason"],
+            since=stored["since"] and datetime.fromisoformat(stored["since"]),
+            until=stored["until"] and datetime.fromisoformat(stored["until"]),
+        )
+
+    def deliveries(self) -> QuerySet[Delivery]:
+        found = Delivery.objects.filter(state=self.state, endpoint__deleted_at__isnull=True)
+        if self.consumer_id is not None:
+            found = found.filter(endpoint__consumer_id=self.consumer_id)
+        if self.endpoint_id is not None:
+            found = found.filter(endpoint_id=self.endpoint_id)
+        if self.event_type is not None:
+            found = found.filter(event__type=self.event_type)
+        if self.dead_reason is not None:
+            found = found.filter(dead_reason=self.dead_reason)
+        if self.since is not None:
+            found = found.filter(id__gte=ids.first_at(self.since))
+        if self.until is not None:
+            found = found.filter(id__lt=ids.first_at(self.until))
+        return found
+
+
+@transaction.atomic
+def replay_one(delivery: Delivery) -> None:
+    """Guarded: of two who ask at the same moment, one starts the new round."""
+    endpoint_ids = _put_back([delivery.id], rate=None)
+    if not endpoint_ids:
+        raise NotReplayable(_why_not(delivery))
+    transaction.on_commit(lambda: bell.ring(endpoint_ids))
+
+
+def preview(wanted: Filter) -> list[tuple[UUID, int]]:
+    """How many deliveries of each endpoint would go, most first."""
+    counted = (
+        wanted.deliveries().values("endpoint_id").annotate(matched=Count("id")).order_by("-matched", "endpoint_id")
+    )
+    return [(row["endpoint_id"], row["matched"]) for row in counted]
+
+
+def start(wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | None, requested_by: str) -> Replay:
+    replay = Replay.objects.create(
+        consumer=consumer,
+        filter=wanted.stored(),
+        rate_per_second=rate_per_second,
+        requested_by=requested_by,
+        matched=sum(count for _, count in preview(wanted)),
+    )
+    replay.refresh_from_db()
+    return replay
+
+
+def cancel(replay: Replay) -> bool:
+    """True if this call cancelled it. What was put back before stays put back."""
+    cancelled = Replay.objects.filter(id=replay.id, status=ReplayStatus.RUNNING).update(
+        status=ReplayStatus.CANCELLED, finished_at=timezone.now()
+    )
+    replay.refresh_from_db()
+    return cancelled == 1
+
+
+def advance_all() -> int:
+    """Moves every running job on by what its rate allows, and says how many deliveries went back."""
+    running = Replay.objects.filter(status=ReplayStatus.RUNNING).order_by("id").values_list("id", flat=True)[:100]
+    return sum(_advance(replay_id) for replay_id in running)
+
+
+def _advance(replay_id: UUID) -> int:
+    total, deadline = 0, timezone.now() + _STRETCH
+    while timezone.now() < deadline:
+        count = _advance_once(replay_id)
+        total += count
+        if not count:
+            break
+    return total
+
+
+@transaction.atomic
+def _advance_once(replay_id: UUID) -> int:
+    """One batch. Position and deliveries move in one transaction, so a crash repeats or skips none."""
+    # Somebody else's turn on this job is theirs; a cancel meanwhile ends it.
+    replay = (
+        Replay.objects.select_for_update(skip_locked=True).filter(id=replay_id, status=ReplayStatus.RUNNING).first()
+    )
+    if replay is None:
+        return 0
+    now = timezone.now()
+    budget, advanced_at = _budget(replay, now=now)
+    if budget == 0:
+        return 0
+    # Finished before the job began: what dies again under it waits for somebody to look.
+    waiting = Filter.read(replay.filter).deliveries().filter(finished_at__lte=replay.created_at)
+    if replay.position is not None:
+        waiting = waiting.filter(id__gt=replay.position)
+    batch = list(waiting.order_by("id").values_list("id", flat=True)[:budget])
+    endpoint_ids = _put_back(batch, rate=replay.rate_per_second) if batch else []
+    replay.replayed += len(endpoint_ids)
+    replay.advanced_at = advanced_at
+    if batch:
+        replay.position = batch[-1]
+    if len(batch) < budget:
+        replay.status, replay.finished_at = ReplayStatus.DONE, now
+    replay.save(update_fields=["replayed", "advanced_at", "position", "status", "finished_at"])
+    transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
+    return len(batch)
+
+
+def _budget(replay: Replay, *, now: datetime) -> tuple[int, datetime]:
+    """How many may go now, and up to which moment the rate is used up by them."""
+    if replay.rate_per_second is None:
+        return _BATCH, now
+    since = max(replay.advanced_at, now - _LONGEST_CATCH_UP)
+    budget = min(_BATCH, int((now - since).total_seconds() * replay.rate_per_second))
+    return budget, since + timedelta(seconds=budget / replay.rate_per_second)
+
+
+def _put_back(delivery_ids: Sequence[UUID], *, rate: int | None) -> list[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_KEYS, {"ids": list(delivery_ids)})
+        cursor.execute(PUT_BACK, {"ids": list(delivery_ids), "spacing": 1 / rate if rate else 0.0})
+        return [row[0] for row in cursor.fetchall()]
+
+
+def _why_not(delivery: Delivery) -> str:
+    delivery.refresh_from_db()
+    if delivery.endpoint.deleted_at is not None:
+        return "Its endpoint was deleted."
+    if delivery.event.body is None:
+        return "Its payload was removed when its retention ended."
+    return f"It is {delivery.state}: it will be attempted without a replay."

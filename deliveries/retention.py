@@ -1,0 +1,120 @@
+"""Forgetting, in small batches that hold no lock for long: attempts, payloads, finished deliveries, lone events.
+
+Dead letters are kept longer than what was delivered, and what is still owed is never touched. Ids are time-ordered, so
+"older than" is a range of the primary key, read from a stored position: what was looked at once is not read again.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from deliveries.models import Housekeeping
+from subscriptions import ids
+
+_BATCH = 500
+_NOTHING = UUID(int=0)
+
+FORGET_ATTEMPTS = """
+    WITH old AS (
+        SELECT id FROM deliveries_attempt WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+    ), gone AS (DELETE FROM deliveries_attempt WHERE id = ANY (ARRAY(SELECT id FROM old)))
+    SELECT max(id), count(*) FROM old
+"""
+"""Deletes the next old attempts."""
+
+FORGET_PAYLOADS = """
+    WITH old AS (
+        SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+    ), gone AS (
+        UPDATE deliveries_event event SET body = NULL
+        WHERE id = ANY (ARRAY(SELECT id FROM old)) AND NOT EXISTS (
+            SELECT FROM deliveries_delivery owed
+            WHERE owed.event_id = event.id AND owed.state IN ('pending', 'in_flight', 'dead')
+        )
+    )
+    SELECT max(id), count(*) FROM old
+"""
+"""Empties the next old events whose every delivery was delivered."""
+
+FORGET_DELIVERED = """
+    WITH old AS (
+        SELECT id, state FROM deliveries_delivery
+        WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+    ), gone AS (
+        DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered'))
+            AND state = 'delivered' RETURNING id
+    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
+    SELECT max(id), count(*) FROM old
+"""
+"""Deletes the next old deliveries that were delivered, with their attempts."""
+
+FORGET_DEAD = """
+    WITH old AS (
+        SELECT id FROM deliveries_delivery
+        WHERE id > %(position)s AND id < %(before)s AND state = 'dead' ORDER BY id LIMIT %(limit)s
+    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
+    ), noticed AS (DELETE FROM deliveries_notice WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
+    ), gone AS (DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old)) AND state = 'dead')
+    SELECT max(id), count(*) FROM old
+"""
+"""Deletes the next dead letters whose time is over."""
+
+FORGET_EVENTS = """
+    WITH old AS (
+        SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+    ), gone AS (
+        DELETE FROM deliveries_event event WHERE id = ANY (ARRAY(SELECT id FROM old))
+            AND NOT EXISTS (SELECT FROM deliveries_delivery owed WHERE owed.event_id = event.id)
+    )
+    SELECT max(id), count(*) FROM old
+"""
+"""Deletes the next old events that no delivery refers to any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """How long each is kept."""
+
+    attempts: int
+    payloads: int
+    delivered: int
+    dead: int
+
+
+def forget(days: Days, *, batches: int = 200) -> dict[str, int]:
+    """Up to so many batches of each; the next run goes on from there. Says how many rows of each were looked at."""
+    # An event outlives its dead letters: it goes when the longest of them is over.
+    events = max(days.delivered, days.dead)
+    steps = {
+        "attempts": (FORGET_ATTEMPTS, days.attempts),
+        "payloads": (FORGET_PAYLOADS, days.payloads),
+        "delivered": (FORGET_DELIVERED, days.delivered),
+        "dead": (FORGET_DEAD, days.dead),
+        "events": (FORGET_EVENTS, events),
+    }
+    return {name: _forget(name, statement, kept, batches) for name, (statement, kept) in steps.items()}
+
+
+def _forget(name: str, statement: str, kept_days: int, batches: int) -> int:
+    before = ids.first_at(timezone.now() - timedelta(days=kept_days))
+    total = 0
+    for _ in range(batches):
+        count = _forget_batch(name, statement, before)
+        total += count
+        if count < _BATCH:
+            break
+    return total
+
+
+@transaction.atomic
+def _forget_batch(name: str, statement: str, before: UUID) -> int:
+    keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=name, defaults={"position": _NOTHING})
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"position": keeper.position, "before": before, "limit": _BATCH})
+        [last, count] = cursor.fetchone() or [None, 0]
+    if last is not None:
+        Housekeeping.objects.filter(name=name).update(position=last)
+    return int(count)
