@@ -1,0 +1,91 @@
+"""A receiver that costs next to nothing: nginx where it is installed, a bare asyncio protocol otherwise."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+NGINX = """
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log crit;
+events {{ worker_connections 8192; }}
+http {{
+  access_log off; keepalive_requests 100000000; keepalive_timeout 600s; client_body_in_single_buffer on;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ return 200 "ok"; }} }}
+}}
+"""
+
+
+@contextmanager
+def receiver(folder: Path) -> Iterator[tuple[str, int]]:
+    """Its base URL and its pid."""
+    port = _free_port()
+    if nginx := shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"):
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
+        command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    else:
+        command = [sys.executable, "-m", "benchmarks.receiver", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}", process.pid
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+class _Protocol(asyncio.Protocol):
+    """Reads a head, skips a body, answers. Just enough HTTP for a sender that behaves."""
+
+    def __init__(self) -> None:
+        self._seen = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        while (end := self._seen.find(b"\r\n\r\n")) >= 0:
+            head = self._seen[:end].lower()
+            at = head.find(b"content-length:")
+            length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+            if len(self._seen) < end + 4 + length:
+                return
+            self._seen = self._seen[end + 4 + length :]
+            self._transport.write(ANSWER)
+
+
+async def _serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(_Protocol, "127.0.0.1", port, backlog=4096)
+    await server.serve_forever()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise SystemExit("The receiver did not start.")
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(_serve(int(sys.argv[1])))
