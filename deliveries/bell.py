@@ -16,6 +16,8 @@ import redis
 from django.conf import settings
 
 READY = "webhooks:ready"
+# Whoever sets this sweeps for all pumps, until it has expired.
+SWEPT = "webhooks:swept"
 _RUNG = "webhooks:rung"
 # At most one message per this time says that pumps are wanted (milliseconds).
 _COALESCE_MS = 500

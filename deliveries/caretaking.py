@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from deliveries import lifecycle
-from deliveries.models import Delivery, Notice, NoticeKind
+from deliveries.models import Delivery, Lease, Notice, NoticeKind
 from subscriptions.models import Endpoint, EndpointStatus, Lane
 
 # An endpoint is warned about after the first, again after the second, and disabled after the third.
@@ -81,6 +81,11 @@ def bury_orphans() -> int:
     owed = Delivery.objects.filter(endpoint_id=OuterRef("id"), state="pending")
     deleted = Endpoint.objects.filter(Exists(owed), deleted_at__isnull=False)
     return sum(lifecycle.bury(endpoint_id) for endpoint_id in deleted.values_list("id", flat=True)[:100])
+
+
+def drop_old_leases() -> None:
+    """Forgets workers that died long ago; their deliveries were put back by the sweep."""
+    Lease.objects.filter(expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
 
 
 def _failing_since(at: datetime, *, warning_count: int) -> list[UUID]:

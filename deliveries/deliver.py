@@ -8,14 +8,13 @@ then it claims no more and finishes what is in flight.
 
 import asyncio
 import logging
-import random
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -23,14 +22,13 @@ import httpx
 import psycopg
 import redis.asyncio
 import redis.exceptions
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from deliveries import bell, prepare, retry, sweep
+from deliveries import bell, retry, sweep
+from deliveries.attempt import attempt
 from deliveries.claim import Claimed, claim, close_lease, renew_lease
-from deliveries.health import Breaker, read_signal
-from deliveries.retry import Facts, read_retry_after
-from deliveries.send import Answered, Outgoing, Unanswered, send
-from deliveries.settle import Outcome, settle
+from deliveries.health import Breaker
+from deliveries.settle import Outcome, Settled, settle
 from subscriptions import ids
 
 # Endpoints visited by one claim.
@@ -59,6 +57,7 @@ class Options:
     renew_seconds: float
     sweep_seconds: float
     idle_seconds: float
+    drain_seconds: float
     breaker: Breaker
     user_agent: str
     worker: str
@@ -83,6 +82,7 @@ class Pump:
         self._in_flight = 0
         self._outcomes: deque[tuple[Claimed, Outcome]] = deque()
         self._claimable = asyncio.Event()
+        self._drained = asyncio.Event()
         self._settleable = asyncio.Event()
         self._attempts: set[asyncio.Task[None]] = set()
         self._busy_at = time.monotonic()
@@ -95,29 +95,32 @@ class Pump:
         self._claimable.set()
 
     async def run(self) -> None:
-        await self._with_database(
-            lambda connection: renew_lease(
-                connection,
-                lease_id=self._lease_id,
-                worker=self._options.worker,
-                seconds=self._options.lease_seconds,
-            )
-        )
-        helpers = [
-            asyncio.create_task(helper())
-            for helper in (self._listen, self._sweep, self._renew, self._settle, self._watch_idle)
-        ]
+        await self._with_database(self._renew_lease)
         try:
-            await self._claim()
-            while self._in_flight:
-                await asyncio.wait(helpers, timeout=0.05)
+            # A helper that breaks ends the run: better a new pump in a moment than one that only seems to work.
+            async with asyncio.TaskGroup() as group:
+                helpers = [
+                    group.create_task(helper())
+                    for helper in (self._listen, self._sweep, self._renew, self._settle, self._watch_idle)
+                ]
+                await self._claim()
+                await self._drain()
+                for helper in helpers:
+                    helper.cancel()
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            with suppress(psycopg.Error):
-                async with self._pool.connection() as connection:
+            for task in self._attempts:
+                task.cancel()
+            # What is still in flight now goes out again at the next sweep, and is fenced from here.
+            with suppress(psycopg.Error, PoolTimeout):
+                async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
                     await close_lease(connection, lease_id=self._lease_id)
+
+    async def _drain(self) -> None:
+        """Every request ends by its own deadline; the rest is for a database that takes its time."""
+        self._drained.clear()
+        if self._in_flight:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), self._options.drain_seconds)
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +138,7 @@ class Pump:
                     claimed = await claim(
                         connection, endpoint_ids=endpoint_ids, lease_id=self._lease_id, share=share, limit=free
                     )
-            except psycopg.Error as error:
+            except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("claim.failed", extra={"fields": {"error": repr(error)}})
                 self._make_ready(endpoint_ids)
                 await asyncio.sleep(_ERROR_PAUSE)
@@ -145,7 +148,7 @@ class Pump:
             self._come_back(claimed.closed)
 
     def _next_endpoints(self) -> list[UUID]:
-        endpoint_ids = list(self._ready)[:_ENDPOINTS_PER_CLAIM]
+        endpoint_ids = list(islice(self._ready, _ENDPOINTS_PER_CLAIM))
         for endpoint_id in endpoint_ids:
             del self._ready[endpoint_id]
         return endpoint_ids
@@ -161,9 +164,9 @@ class Pump:
                 self._full.add(delivery.endpoint_id)
             elif count is not None and count >= share and delivery.endpoint_id not in closed:
                 self._make_ready([delivery.endpoint_id])
-            attempt = asyncio.create_task(self._attempt(delivery))
-            self._attempts.add(attempt)
-            attempt.add_done_callback(self._attempts.discard)
+            task = asyncio.create_task(self._attempt(delivery))
+            self._attempts.add(task)
+            task.add_done_callback(self._attempts.discard)
 
     def _ask_again(self, endpoint_ids: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
@@ -187,56 +190,16 @@ class Pump:
         self._ready.update(dict.fromkeys(endpoint_ids))
         self._claimable.set()
 
-    # ── one attempt ──────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def _attempt(self, delivery: Claimed) -> None:
-        outgoing: Outgoing | None = None
-        try:
-            outgoing = prepare.outgoing(delivery, user_agent=self._options.user_agent, timestamp=int(time.time()))
-            sent = await send(outgoing, transport=self._transport)
-        except Exception as error:  # A bug of ours must not leave a delivery in flight for ever.
-            logger.exception("delivery.broken", extra={"fields": {"delivery": str(delivery.id)}})
-            sent = Unanswered(
-                error_kind="internal",
-                detail=type(error).__name__,
-                started_at=datetime.now(UTC),
-                duration_ms=0,
-                address=None,
-            )
-        self._outcomes.append((delivery, self._decided(delivery, outgoing, sent)))
-        self._settleable.set()
-
-    def _decided(self, delivery: Claimed, outgoing: Outgoing | None, sent: Answered | Unanswered) -> Outcome:
-        now = datetime.now(UTC)
-        facts = read_facts(sent, now=now)
-        verdict = retry.decide(
-            facts,
-            attempt_in_round=delivery.attempt_in_round,
-            schedule=delivery.retry_schedule or self._options.schedule,
-            now=now,
-            jitter=random.uniform(-1, 1),
-        )
-        failed = facts.status_code is not None and not isinstance(verdict, retry.Delivered)
-        return Outcome(
-            delivery_id=delivery.id,
-            endpoint_id=delivery.endpoint_id,
-            number=delivery.number,
-            verdict=verdict,
-            signal=read_signal(facts, verdict, now=now),
+        outcome = await attempt(
+            delivery,
+            transport=self._transport,
+            schedule=self._options.schedule,
+            user_agent=self._options.user_agent,
             endpoint_is_well=delivery.is_well and delivery.endpoint_id not in self._ailing,
-            ordering=(delivery.consumer_id, delivery.ordering_key) if delivery.ordering_key is not None else None,
-            decided_at=now,
-            started_at=sent.started_at,
-            duration_ms=sent.duration_ms,
-            url=delivery.url,
-            request_headers=prepare.signer(delivery).redacted(outgoing) if outgoing else (),
-            address=sent.address,
-            status_code=facts.status_code,
-            error_kind=f"http_{facts.status_code}" if failed else facts.error_kind,
-            error_detail=sent.detail if isinstance(sent, Unanswered) else None,
-            response_headers=sent.headers if isinstance(sent, Answered) else None,
-            response_body=sent.body if isinstance(sent, Answered) else None,
         )
+        self._outcomes.append((delivery, outcome))
+        self._settleable.set()
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -247,11 +210,11 @@ class Pump:
             batch = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
             if not batch:
                 continue
-            settled = await self._with_database(
-                partial(settle, outcomes=[outcome for _, outcome in batch], breaker=self._options.breaker)
-            )
+            settled = await self._settled([outcome for _, outcome in batch])
             self._busy_at = time.monotonic()
             self._in_flight -= len(batch)
+            if not self._in_flight:
+                self._drained.set()
             for delivery, outcome in batch:
                 self.delivered_count += isinstance(outcome.verdict, retry.Delivered)
                 self._remember_health(outcome)
@@ -259,6 +222,21 @@ class Pump:
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
             self._full -= freed
             self._make_ready(freed | settled.unblocked)
+
+    async def _settled(self, outcomes: list[Outcome]) -> Settled:
+        try:
+            return await self._with_database(partial(settle, outcomes=outcomes, breaker=self._options.breaker))
+        except psycopg.Error:
+            # One of them holds something the database will not take. Alone, each stands for itself.
+            logger.exception("settle.refused", extra={"fields": {"outcomes": len(outcomes)}})
+            if len(outcomes) == 1:
+                bare = [replace(outcomes[0], request_headers=(), response_headers=None, response_body=None)]
+                return await self._with_database(partial(settle, outcomes=bare, breaker=self._options.breaker))
+            parts = [await self._settled([outcome]) for outcome in outcomes]
+            return Settled(
+                moved=set().union(*(part.moved for part in parts)),
+                unblocked=set().union(*(part.unblocked for part in parts)),
+            )
 
     def _remember_health(self, outcome: Outcome) -> None:
         """Which endpoints failed here last: a success claimed before that failure ends the run all the same."""
@@ -270,12 +248,15 @@ class Pump:
             self._ailing.add(outcome.endpoint_id)
 
     async def _with_database(self, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
-        """Tries until the database answers: an outcome must not be lost to a restart of the server."""
+        """Tries until the database answers: an outcome must not be lost to a restart of the server.
+
+        It ends with the run: a pump that was told to stop waits for as long as draining may take, and then leaves.
+        """
         while True:
             try:
                 async with self._pool.connection() as connection:
                     return await run(connection)
-            except psycopg.Error as error:
+            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
                 logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
                 await asyncio.sleep(_ERROR_PAUSE)
 
@@ -298,30 +279,49 @@ class Pump:
                 await asyncio.sleep(_ERROR_PAUSE)
 
     async def _sweep(self) -> None:
+        """All pumps together sweep once per interval, and share what one finds. Without Redis each sees to itself."""
         while True:
             await asyncio.sleep(self._options.sweep_seconds)
             try:
+                if not await self._is_my_turn():
+                    continue
                 async with self._pool.connection() as connection:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    self._make_ready(await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT))
-            except psycopg.Error as error:
+                    due = await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
+                if due and not await self._share(due):
+                    self._make_ready(due)
+            except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
+
+    async def _is_my_turn(self) -> bool:
+        try:
+            interval = max(1, int(self._options.sweep_seconds * 900))
+            return bool(await self._bell.set(bell.SWEPT, 1, nx=True, px=interval))
+        except (redis.exceptions.RedisError, OSError):
+            return True
+
+    async def _share(self, endpoint_ids: Sequence[UUID]) -> bool:
+        try:
+            await self._bell.zadd(bell.READY, {endpoint_id.hex: time.time() for endpoint_id in endpoint_ids}, nx=True)
+        except (redis.exceptions.RedisError, OSError):
+            return False
+        return True
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._options.renew_seconds)
             try:
                 async with self._pool.connection() as connection:
-                    await renew_lease(
-                        connection,
-                        lease_id=self._lease_id,
-                        worker=self._options.worker,
-                        seconds=self._options.lease_seconds,
-                    )
-            except psycopg.Error as error:
+                    await self._renew_lease(connection)
+            except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("lease.failed", extra={"fields": {"error": repr(error)}})
+
+    async def _renew_lease(self, connection: psycopg.AsyncConnection) -> None:
+        await renew_lease(
+            connection, lease_id=self._lease_id, worker=self._options.worker, seconds=self._options.lease_seconds
+        )
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""
@@ -330,18 +330,6 @@ class Pump:
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
             if idle and self._bell_works and not self._in_flight and not self._ready:
                 self.stop()
-
-
-def read_facts(sent: Answered | Unanswered, *, now: datetime) -> Facts:
-    if isinstance(sent, Unanswered):
-        return Facts(status_code=None, error_kind=sent.error_kind)
-    headers = {name.lower(): value for name, value in sent.headers}
-    return Facts(
-        status_code=sent.status_code,
-        error_kind=None,
-        control=headers.get("webhook-delivery", "").strip().lower() or None,
-        retry_after=read_retry_after(headers.get("retry-after"), status_code=sent.status_code, now=now),
-    )
 
 
 def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:

@@ -83,7 +83,7 @@ def read_retry_after(value: str | None, *, status_code: int, now: datetime) -> d
         return now + min(timedelta(seconds=seconds), LONGEST_RETRY_AFTER)
     try:
         at = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the second for years and zones of twenty digits
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return None if at < now else min(at, now + LONGEST_RETRY_AFTER)

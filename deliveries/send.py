@@ -4,6 +4,7 @@ The walk: sign → **send** → decide. `send` takes the transport, so a test ha
 """
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 READ_BYTES = 64 * 1024
 STORED_BYTES = 8 * 1024
 STORED_HEADERS = 100
+# Out of files, memory or local ports: a failed connection that says nothing about the receiver.
+OUR_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 
 ErrorKind = Literal[
     "connect_timeout",
@@ -44,7 +47,7 @@ EXPLANATIONS: dict[ErrorKind, str] = {
     "connect_failed": "The receiver did not accept the connection.",
     "dns": "The host name of the URL could not be resolved.",
     "tls": "No secure connection could be made with the receiver.",
-    "refused_address": "The URL leads to a place we do not deliver to.",
+    "refused_address": "We do not deliver to this URL.",
     "read_timeout": "The receiver did not finish its answer in time.",
     "reset": "The receiver closed the connection before its answer was complete.",
     "bad_response": "The receiver's answer is not valid HTTP.",
@@ -160,20 +163,20 @@ def _shortened(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 def _explain(error: Exception, *, trail: Trail) -> tuple[ErrorKind, str]:
     """The kind of an error, and specifics that are safe to show: the operating system's words, never an address."""
-    if isinstance(error, TimeoutError):  # our own deadline
-        return ("read_timeout" if trail.connected else "connect_timeout"), ""
     for cause in _causes(error):
         match cause:
             case RefusedTarget():
                 return "refused_address", str(cause)
+            case OSError(errno=number) if number in OUR_SHORTAGES:
+                return "internal", os.strerror(number).lower()
             case socket.gaierror():
                 return "dns", ""
-            case ssl.SSLCertVerificationError():
-                return "tls", cause.verify_message
             case ssl.SSLError():
-                return "tls", (cause.reason or "").lower().replace("_", " ")
+                # Only OpenSSL's own errors have these.
+                reason = getattr(cause, "verify_message", None) or getattr(cause, "reason", None) or ""
+                return "tls", reason.lower().replace("_", " ")
             case TimeoutError():
-                return "connect_timeout", ""
+                return ("read_timeout" if trail.connected else "connect_timeout"), ""
             case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
                 return "reset", ""
             case OSError(errno=int(number)) if not trail.connected:

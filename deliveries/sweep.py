@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from django.db import connection as django_connection
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
@@ -32,8 +33,15 @@ FIND_LOST = """
 """
 """Deliveries in flight whose worker's lease has run out."""
 
-DROP_EXPIRED_LEASES = "DELETE FROM deliveries_lease WHERE expires_at < now() - interval '1 hour'"
-"""Forgets workers that died long ago."""
+IS_ANYTHING_LOST = """
+    SELECT EXISTS (
+        SELECT FROM deliveries_delivery delivery
+        WHERE delivery.state = 'in_flight' AND NOT EXISTS (
+            SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
+        )
+    )
+"""
+"""Whether FIND_LOST would find any; cheap enough for every second."""
 
 FIND_DUE_ENDPOINTS = """
     WITH RECURSIVE found AS (
@@ -87,8 +95,20 @@ async def recover_lost(connection: AsyncConnection, *, schedule: list[int], brea
         recovered += len(lost)
         if len(lost) < _BATCH:
             break
-    await connection.execute(DROP_EXPIRED_LEASES)
     return recovered
+
+
+def anything_lost() -> bool:
+    with django_connection.cursor() as cursor:
+        cursor.execute(IS_ANYTHING_LOST)
+        return bool((cursor.fetchone() or [False])[0])
+
+
+def due_endpoints_now(*, limit: int) -> list[UUID]:
+    """The same as `due_endpoints`, for who has no event loop."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(FIND_DUE_ENDPOINTS, {"limit": limit})
+        return [row[0] for row in cursor.fetchall()]
 
 
 async def due_endpoints(connection: AsyncConnection, *, limit: int) -> list[UUID]:

@@ -38,7 +38,14 @@ def deliver_due() -> None:
 @shared_task(name="deliveries.sweep", ignore_result=True)
 def sweep_due() -> None:
     """Wakes the pumps for due work that no message announced, and puts back what dead workers held."""
-    asyncio.run(_sweep_due())
+    if sweep.anything_lost():
+        asyncio.run(_recover_lost())
+    endpoint_ids = sweep.due_endpoints_now(limit=_SWEEP_LIMIT)
+    if endpoint_ids:
+        try:
+            bell.ring_now(endpoint_ids, client=_bell_client())
+        except redis.exceptions.RedisError as error:
+            logger.warning("bell.missed", extra={"fields": {"endpoints": len(endpoint_ids), "error": repr(error)}})
 
 
 @shared_task(name="deliveries.advance_replays", ignore_result=True)
@@ -53,6 +60,7 @@ def take_care() -> None:
     caretaking.expire_late(default_schedule=settings.DELIVERY_RETRY_SCHEDULE)
     caretaking.watch_failing()
     caretaking.bury_orphans()
+    caretaking.drop_old_leases()
 
 
 @shared_task(name="deliveries.announce", ignore_result=True)
@@ -73,14 +81,9 @@ def forget() -> None:
     logger.info("retention.forgotten", extra={"fields": retention.forget(days)})
 
 
-async def _sweep_due() -> None:
+async def _recover_lost() -> None:
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
         await sweep.recover_lost(connection, schedule=settings.DELIVERY_RETRY_SCHEDULE, breaker=breaker())
-        endpoint_ids = await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
-    try:
-        bell.ring_now(endpoint_ids, client=_bell_client())
-    except redis.exceptions.RedisError as error:
-        logger.warning("bell.missed", extra={"fields": {"endpoints": len(endpoint_ids), "error": repr(error)}})
 
 
 @lru_cache(maxsize=1)
@@ -154,6 +157,7 @@ def options() -> Options:
         renew_seconds=settings.DELIVERY_LEASE_RENEW_SECONDS,
         sweep_seconds=settings.DELIVERY_SWEEP_SECONDS,
         idle_seconds=settings.DELIVERY_IDLE_SECONDS,
+        drain_seconds=settings.DELIVERY_DRAIN_SECONDS,
         breaker=breaker(),
         user_agent=settings.DELIVERY_USER_AGENT,
         worker=f"{socket.gethostname()}:{os.getpid()}",

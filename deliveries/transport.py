@@ -179,18 +179,18 @@ class _Wire(ResponseHandler):
     _peer: str | None = None
 
     def data_received(self, data: bytes) -> None:
-        if not self.heard:
+        # No data is how aiohttp resumes a parser, maybe on behalf of the answer before.
+        if data and not self.heard:
             self.heard = True
             # Head and rest apart: stray bytes after an answer (some servers send a 204 with a body) end the
             # connection, but parsed together with the answer they would take it down as well.
             head, end, data = data.partition(b"\r\n\r\n")
             super().data_received(head + end)
-        if data:
-            super().data_received(data)
-            # aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain.
-            error, body = self.exception(), self._payload
-            if isinstance(error, HttpProcessingError) and body is not None and not body.is_eof():
-                body.set_exception(error)
+        super().data_received(data)
+        # aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain.
+        error, body = self.exception(), self._payload
+        if isinstance(error, HttpProcessingError) and body is not None and not body.is_eof():
+            body.set_exception(error)
 
     def start_request(self) -> bool:
         """Get ready for an answer; says whether the connection has carried a request before."""
@@ -251,6 +251,7 @@ class _Connector(aiohttp.TCPConnector):
             resolver=guard,
             socket_factory=guard.open_socket if guard else None,
         )
+        # What aiohttp makes each connection's protocol with.
         self._factory = partial(_wire, loop=self._loop)
 
     def forget_idle(self, key: ConnectionKey) -> None:

@@ -88,11 +88,11 @@ def _new_secret(role: Role) -> str:
 
 def _checksum_fits(secret: str) -> bool:
     stem, checksum = secret[:-_CHECKSUM_LENGTH], secret[-_CHECKSUM_LENGTH:]
-    return stem.startswith("whk_") and _checksum(stem) == checksum
+    return secret.isascii() and stem.startswith("whk_") and _checksum(stem) == checksum
 
 
 def _checksum(stem: str) -> str:
-    value = zlib.crc32(stem.encode(errors="replace"))
+    value = zlib.crc32(stem.encode())
     letters = []
     for _ in range(_CHECKSUM_LENGTH):
         value, index = divmod(value, len(_ALPHABET))

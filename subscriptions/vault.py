@@ -39,7 +39,7 @@ class Vault:
             raise VaultError(f"Sealed under key {key_id!r}, which ENCRYPTION_KEYS does not hold. Add that key back.")
         try:
             return key.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], belongs_to.encode()).decode()
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # the second for a value that was cut short
             raise VaultError("A sealed value does not open: it was changed, or belongs to another row.") from None
 
     def is_current(self, sealed: bytes) -> bool:

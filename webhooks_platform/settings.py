@@ -184,6 +184,8 @@ DELIVERY_LEASE_RENEW_SECONDS = env.float("DELIVERY_LEASE_RENEW_SECONDS", default
 DELIVERY_SWEEP_SECONDS = env.float("DELIVERY_SWEEP_SECONDS", default=1)
 # A pump with nothing to do for this long ends its task (seconds).
 DELIVERY_IDLE_SECONDS = env.float("DELIVERY_IDLE_SECONDS", default=5)
+# How long a worker that was told to stop waits for what is in flight (seconds). Attempts take 30 s at most.
+DELIVERY_DRAIN_SECONDS = env.float("DELIVERY_DRAIN_SECONDS", default=35)
 # Private and loopback targets are refused, except inside these networks (comma-separated CIDR).
 DELIVERY_ALLOWED_NETWORKS = env.list("DELIVERY_ALLOWED_NETWORKS", default=[])
 # Plain http: targets outside those networks.

@@ -17,21 +17,22 @@ from deliveries.replay import Filter
 from subscriptions import ids
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
-from subscriptions.api.problems import Problem, not_found
+from subscriptions.api.problems import Problem, invalid, not_found
+from subscriptions.api.serializers import Flag, Text, Whole
 from subscriptions.api.views import EVERYONE, ApiView, body_object, consumer_or_404, endpoint_or_404
 from subscriptions.models import Consumer
 
 
 class ReplayIn(serializers.Serializer[Any]):
     state = serializers.ChoiceField([DeliveryState.DEAD.value, DeliveryState.DELIVERED.value], required=False)
-    consumer = serializers.CharField(required=False, max_length=255)
-    endpoint = serializers.CharField(required=False, max_length=64)
-    event_type = serializers.CharField(required=False, max_length=255)
-    dead_reason = serializers.CharField(required=False, max_length=64)
+    consumer = Text(required=False, max_length=255)
+    endpoint = Text(required=False, max_length=64)
+    event_type = Text(required=False, max_length=255)
+    dead_reason = Text(required=False, max_length=64)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
-    dry_run = serializers.BooleanField(required=False, default=False)
-    rate_per_second = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=10_000)
+    dry_run = Flag(required=False, default=False)
+    rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
 
     def validate_since(self, at: datetime) -> datetime:
         return _in_range(at)
@@ -71,7 +72,7 @@ class ReplayList(ApiView):
         # The filter's fields stand beside the others, or under `filter`.
         nested = body.get("filter", {})
         if not isinstance(nested, dict):
-            raise Problem(400, "invalid", "`filter` is a JSON object.")
+            raise invalid([{"pointer": "/filter", "detail": "A JSON object."}])
         shape = ReplayIn(data={**nested, **{name: value for name, value in body.items() if name != "filter"}})
         shape.is_valid(raise_exception=True)
         fields = shape.validated_data

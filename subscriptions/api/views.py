@@ -24,6 +24,12 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        # Without a length, Django reads no body at all and would take it for an empty one.
+        if "Transfer-Encoding" in request.headers and "Content-Length" not in request.headers:
+            raise Problem(411, "length_required", "Send the body with a Content-Length, not in chunks.")
+        # Also where a route takes no fields: what is no JSON object was not meant for us.
+        if request.method in ("POST", "PATCH"):
+            body_object(request)
         # Nothing is named so, and PostgreSQL cannot even be asked.
         if any("\0" in name for name in kwargs.values()):
             raise not_found("thing")
