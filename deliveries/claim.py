@@ -63,7 +63,8 @@ CLAIM_DUE = """
     ), paid AS (
         UPDATE subscriptions_lane
         SET tokens = lane.tokens - spent.count, tokens_at = statement_timestamp(),
-            opens_at = CASE WHEN lane.tokens - spent.count < 1 THEN greatest(
+            -- Behind an open breaker only the cool-down may close the lane: settling tells a probe by the open lane.
+            opens_at = CASE WHEN lane.tokens - spent.count < 1 AND NOT breaker_open THEN greatest(
                 opens_at, statement_timestamp() + (1 - lane.tokens + spent.count) / lane.rate * interval '1 second'
             ) ELSE opens_at END
         FROM lane

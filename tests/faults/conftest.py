@@ -1,0 +1,5 @@
+"""The stack's fixtures for fault tests."""
+
+from tests.stack import migrated_postgres, own_postgres, own_valkey, start_stack
+
+__all__ = ["migrated_postgres", "own_postgres", "own_valkey", "start_stack"]
