@@ -120,7 +120,7 @@ def test_a_worker_told_to_stop_finishes_what_is_in_flight_and_doubles_nothing(
 def test_w15_order_per_key_survives_a_failing_head_three_workers_and_a_crash(
     producer: Api, acme: Consumer, receiver: Receiver, start_stack: StartStack
 ) -> None:
-    failures = defaultdict(int)
+    failures: dict[str, int] = defaultdict(int)
     lock = threading.Lock()
 
     def fail_each_third_once(received: Received) -> Reply:
