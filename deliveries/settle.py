@@ -46,15 +46,16 @@ SETTLE = """
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
             AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
-        RETURNING delivery.id, delivery.endpoint_id, delivery.state, delivery.dead_reason, delivery.ordering_key
+        RETURNING delivery.id, delivery.attempt_count AS number, delivery.endpoint_id, delivery.state,
+            delivery.dead_reason, delivery.ordering_key
     ), recorded AS (
         INSERT INTO deliveries_attempt (
             id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind, error_detail,
             request_headers, response_headers, response_body
         )
-        SELECT attempt_id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind,
+        SELECT attempt_id, delivery_id, given.number, started_at, duration_ms, url, address, status_code, error_kind,
             error_detail, request_headers::jsonb, response_headers::jsonb, response_body
-        FROM given JOIN moved ON moved.id = given.delivery_id
+        FROM given JOIN moved ON moved.id = given.delivery_id AND moved.number = given.number
     ), noticed AS (
         INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
         SELECT webhooks_uuid7(), endpoint_id, id, 'dead', dead_reason FROM moved WHERE state = 'dead'
@@ -120,8 +121,9 @@ DISABLE_ENDPOINTS = """
     SET status = 'disabled', disabled_reason = given.reason, updated_at = now()
     FROM unnest(%(endpoint_ids)s::uuid[], %(reasons)s::text[]) AS given (id, reason)
     WHERE endpoint.id = given.id AND endpoint.status = 'active'
+    RETURNING endpoint.id
 """
-"""Disables endpoints whose receivers want nothing more. What they are owed stays parked."""
+"""Disables endpoints whose receivers want nothing more, and says which were active. What they are owed stays parked."""
 
 STORE_NOTICES = """
     INSERT INTO deliveries_notice (id, endpoint_id, kind, reason)
@@ -217,13 +219,14 @@ async def _write_health(
             signals[outcome.endpoint_id].append(outcome.signal)
     verdicts = [health.judge(lane, signals[lane.endpoint_id], breaker=breaker, now=now) for lane in lanes]
     await connection.execute(WRITE_LANES, _lane_columns([verdict.lane for verdict in verdicts]))
-    disabled = [(v.lane.endpoint_id, v.disable_reason) for v in verdicts if v.disable_reason]
-    if disabled:
-        await connection.execute(
-            DISABLE_ENDPOINTS,
-            {"endpoint_ids": [endpoint for endpoint, _ in disabled], "reasons": [reason for _, reason in disabled]},
-        )
-    changes = [(v.lane.endpoint_id, kind, reason) for v in verdicts for kind, reason in v.changes]
+    disabled = await _disable(connection, verdicts)
+    changes = [
+        (verdict.lane.endpoint_id, kind, reason)
+        for verdict in verdicts
+        for kind, reason in verdict.changes
+        # The others in flight are answered with 410 too, and that is no news any more.
+        if kind != "disabled" or verdict.lane.endpoint_id in disabled
+    ]
     if changes:
         await connection.execute(
             STORE_NOTICES,
@@ -233,6 +236,16 @@ async def _write_health(
                 "reasons": [reason for _, _, reason in changes],
             },
         )
+
+
+async def _disable(connection: AsyncConnection, verdicts: Sequence[health.Verdict]) -> set[UUID]:
+    wanted = {verdict.lane.endpoint_id: verdict.disable_reason for verdict in verdicts if verdict.disable_reason}
+    if not wanted:
+        return set()
+    cursor = await connection.execute(
+        DISABLE_ENDPOINTS, {"endpoint_ids": list(wanted), "reasons": list(wanted.values())}
+    )
+    return {row[0] for row in await cursor.fetchall()}
 
 
 def _lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
@@ -263,7 +276,8 @@ def _columns(outcomes: Sequence[Outcome]) -> dict[str, list[Any]]:
         "addresses": [outcome.address for outcome in outcomes],
         "status_codes": [outcome.status_code for outcome in outcomes],
         "error_kinds": [outcome.error_kind for outcome in outcomes],
-        "error_details": [outcome.error_detail for outcome in outcomes],
+        # An attempt must not fail to be recorded because somebody's host name is long.
+        "error_details": [outcome.error_detail and outcome.error_detail[:255] for outcome in outcomes],
         "request_headers": [_json(outcome.request_headers) for outcome in outcomes],
         "response_headers": [
             None if outcome.response_headers is None else _json(outcome.response_headers) for outcome in outcomes

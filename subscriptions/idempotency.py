@@ -91,12 +91,14 @@ def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
             if not _store(scope, answer):
                 raise _Taken
             return answer
-    except _Taken:
-        stored = find(scope)
-        # Swept in this very moment: 72 hours are over, and the next try will find the key free.
-        if stored is None:
+    except Exception as error:
+        # Whatever the refusal: the first request may be what stands in the way, as when its uid is taken now.
+        if stored := find(scope):
+            return stored
+        if isinstance(error, _Taken):
+            # Swept in this very moment: 72 hours are over, and the next try will find the key free.
             raise InProgress from None
-        return stored
+        raise
 
 
 def find(scope: Scope) -> Answer | None:

@@ -1,0 +1,69 @@
+# `make up` runs everything, `make test` checks everything. Both need Python 3.11 or later and nothing else.
+
+VENV := .venv
+# Always `python -m …`: it also works in a clone that was moved after it was installed.
+RUN := $(VENV)/bin/python
+# The first Python on the PATH that is new enough. PYTHON=… chooses another.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if $$name -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$name; break; fi; done)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+LOCKABLE := import fcntl; fcntl.flock(open(".data/lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+# Just enough to load the settings, and no developer's .env.
+CHECKS := ENV_FILE= SECRET_KEY=only-for-checks-and-never-used-for-anything ENCRYPTION_KEYS=k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	--python-version 3.11 pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help up test lint format install lock clean
+
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a demo; Ctrl-C stops it all
+	@exec $(RUN) -m webhooks_platform.local.up
+
+test: lint ## every check and every test, on servers of their own
+	@$(CHECKS) $(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	@exec $(RUN) -m pytest
+
+lint: $(VENV)/.installed-dev ## style, types, which part may import which
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
+
+format: $(VENV)/.installed-dev ## let ruff tidy the code
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+install: $(VENV)/.installed-dev ## a virtual environment with everything for development
+
+lock: ## resolve pyproject.toml into locks/ anew (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
+	$(LOCK) -o locks/runtime.txt
+	$(LOCK) --extra local -o locks/local.txt
+	$(LOCK) --extra local --extra dev -o locks/dev.txt
+
+clean: ## remove the virtual environment, the data and all caches; .env stays
+	@test ! -e .data/lock || $(PYTHON) -c '$(LOCKABLE)' 2>/dev/null || { \
+		echo "The platform is running here. Stop it with Ctrl-C first." >&2; exit 1; }
+	rm -rf $(VENV) .data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp for each lock file, so an install happens when its list changes and not otherwise.
+$(VENV)/.installed-local: locks/local.txt | $(RUN)
+	@$(RUN) webhooks_platform/local/install.py $<
+	@touch $@
+
+# Holds everything of the local one.
+$(VENV)/.installed-dev: locks/dev.txt | $(RUN)
+	@$(RUN) webhooks_platform/local/install.py $<
+	@touch $(VENV)/.installed-local $@
+
+$(RUN):
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(NEW_ENOUGH)' || { \
+		echo "Python 3.11 or later is needed, and none was found. Name one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; \
+		exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV)

@@ -1,0 +1,141 @@
+"""The plans behind claim, settle and sweep: what a dead endpoint is owed costs the others nothing, however much it is.
+
+Everything happens in one transaction that is rolled back, on a table with 200,000 parked deliveries of one endpoint.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.db import connection
+from psycopg import sql
+
+from deliveries import claim, settle, sweep
+from deliveries.models import Delivery
+from subscriptions import endpoints, ids
+from subscriptions.models import Consumer
+from tests.walk import accept, new_endpoint, pass_time
+
+pytestmark = pytest.mark.django_db
+
+PARKED = 200_000
+
+STORE_PARKED_EVENTS = """
+    INSERT INTO deliveries_event (id, consumer_id, type, api_version, body, created_at, delivery_count)
+    SELECT webhooks_uuid7(), %(consumer_id)s, 'parked', '1', '{}', now(), 1 FROM generate_series(1, %(count)s)
+"""
+STORE_PARKED_DELIVERIES = """
+    INSERT INTO deliveries_delivery (
+        id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
+    )
+    SELECT webhooks_uuid7(), id, %(endpoint_id)s, 'pending', now() - interval '1 hour', 0, 0, now(), now(), false
+    FROM deliveries_event WHERE type = 'parked'
+"""
+
+
+def test_a_huge_parked_backlog_is_touched_by_no_statement_of_the_hot_path(acme: Consumer) -> None:
+    dead = new_endpoint(acme, event_types=["parked"])
+    healthy = [new_endpoint(acme) for _ in range(40)]
+    accept(acme, 5)
+    endpoints.pause(dead)
+    pass_time(minutes=1)  # to SQL, all of this test happens at the moment at which its transaction began
+    _store_parked(acme, dead.id)
+    lanes = ",".join(str(endpoint.id) for endpoint in healthy)
+    run("SELECT set_config('webhooks.lanes', %(lanes)s, true)", lanes=lanes)
+
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        run(f"SET LOCAL plan_cache_mode = {mode}")
+        claimed = explained(claim.CLAIM_DUE, lease_id=ids.new_uuid(), share=2, limit=1000)
+        assert rows(claimed) == 80
+        assert problems(claimed, index="delivery_due", buffers_per_row=40) == []
+
+        due = explained(sweep.FIND_DUE_ENDPOINTS, limit=1000)
+        assert rows(due) == 40
+        assert problems(due, index="delivery_due", buffers_per_row=20) == []
+
+        in_flight = list(Delivery.objects.filter(state="in_flight"))
+        settled = explained(settle.SETTLE, **outcomes(in_flight))
+        assert rows(settled) == 80
+        assert problems(settled, index="deliveries_delivery_pkey", buffers_per_row=40) == []
+
+
+def _store_parked(consumer: Consumer, endpoint_id: Any) -> None:
+    # The rows are right by construction; checking each reference again would take longer than all the rest.
+    run("SET LOCAL session_replication_role = replica")
+    run(STORE_PARKED_EVENTS, consumer_id=consumer.id, count=PARKED)
+    run(STORE_PARKED_DELIVERIES, endpoint_id=endpoint_id)
+    run("SET LOCAL session_replication_role = origin")
+    run("ANALYZE deliveries_event, deliveries_delivery, subscriptions_endpoint, subscriptions_lane")
+
+
+def run(statement: str, **parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters or None)
+
+
+def explained(statement: str, **parameters: Any) -> dict[str, Any]:
+    """The plan as it ran, of the statement prepared as the pump prepares it."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
+    numbered = re.sub(r"%\((\w+)\)s", lambda match: f"${names.index(match[1]) + 1}", statement)
+    arguments = sql.SQL(", ").join(sql.Literal(parameters[name]) for name in names)
+    execute = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained ({})").format(arguments)
+    with connection.cursor() as cursor:
+        cursor.execute(f"PREPARE explained AS {numbered}")
+        try:
+            cursor.execute(execute.as_string(cursor.connection))
+            [[document]] = cursor.fetchall()
+        finally:
+            cursor.execute("DEALLOCATE explained")
+    [plan] = orjson.loads(document) if isinstance(document, str) else document
+    return dict(plan["Plan"])
+
+
+def problems(plan: dict[str, Any], *, index: str, buffers_per_row: int) -> list[str]:
+    nodes = list(_nodes(plan))
+    read = [node for node in nodes if node.get("Relation Name") == "deliveries_delivery"]
+    found = [f"{node['Node Type']} reads the table whole" for node in read if node["Node Type"] == "Seq Scan"]
+    found += [f"{node['Node Type']} reads {_read(node)} rows" for node in read if _read(node) > 10 * rows(plan)]
+    if index not in {node.get("Index Name") for node in nodes}:
+        found.append(f"{index} is not used")
+    buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    if buffers > buffers_per_row * rows(plan):
+        found.append(f"{buffers} buffers for {rows(plan)} rows")
+    return found
+
+
+def rows(plan: dict[str, Any]) -> int:
+    return int(plan["Actual Rows"])
+
+
+def _read(node: dict[str, Any]) -> float:
+    return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from _nodes(inner)
+
+
+def outcomes(deliveries: list[Delivery]) -> dict[str, Any]:
+    count = len(deliveries)
+    return {
+        "delivery_ids": [delivery.id for delivery in deliveries],
+        "numbers": [delivery.attempt_count for delivery in deliveries],
+        "states": ["delivered"] * count,
+        "waits": [0.0] * count,
+        "dead_reasons": [None] * count,
+        "attempt_ids": [ids.new_uuid() for _ in deliveries],
+        "started_ats": [delivery.created_at for delivery in deliveries],
+        "durations_ms": [5] * count,
+        "urls": ["https://receiver.test/"] * count,
+        "addresses": [None] * count,
+        "status_codes": [200] * count,
+        "error_kinds": [None] * count,
+        "error_details": [None] * count,
+        "request_headers": ["[]"] * count,
+        "response_headers": [None] * count,
+        "response_bodies": [b"ok"] * count,
+    }

@@ -1,0 +1,104 @@
+"""subscriptions/api/parsing.py for any JSON there is: taken exactly as it is meant, or refused with a reason."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from subscriptions.api.parsing import loads
+from subscriptions.api.problems import Problem
+from tests.json_strategies import ANY_JSON, GOOD_JSON, exactly
+
+bounded = settings(deadline=None, max_examples=150)
+
+
+def outcome(raw: bytes) -> Any:
+    """The value, or the Problem it is refused with."""
+    try:
+        return loads(raw)
+    except Problem as problem:
+        return problem
+
+
+def is_refusal(found: Any) -> bool:
+    return isinstance(found, Problem) and (found.status, found.code) == (400, "invalid_json")
+
+
+@bounded
+@given(GOOD_JSON, st.booleans())
+def test_good_json_is_read_as_it_is_meant(value: Any, ascii_only: bool) -> None:
+    read = loads(json.dumps(value, ensure_ascii=ascii_only).encode())
+
+    assert exactly(read) == exactly(value)
+
+
+@bounded
+@given(GOOD_JSON)
+def test_what_is_read_means_the_same_once_it_is_written_again(value: Any) -> None:
+    written = orjson.dumps(loads(json.dumps(value).encode()))
+
+    assert exactly(json.loads(written)) == exactly(value)
+    assert orjson.dumps(orjson.loads(written)) == written
+
+
+@bounded
+@given(ANY_JSON, st.booleans())
+def test_any_json_is_read_exactly_or_refused(value: Any, ascii_only: bool) -> None:
+    raw = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
+
+    found = outcome(raw)
+
+    assert is_refusal(found) or exactly(json.loads(orjson.dumps(found))) == exactly(value)
+
+
+@bounded
+@given(st.binary(max_size=200))
+@example(b"")
+@example(b"\xef\xbb\xbf{}")
+@example(b"\xff\xfe{\x00}\x00")
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    found = outcome(raw)
+
+    assert is_refusal(found) or exactly(found) == exactly(json.loads(raw))
+
+
+@bounded
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), GOOD_JSON, min_size=1), st.data())
+def test_half_an_object_is_refused(value: dict[str, Any], data: st.DataObject) -> None:
+    raw = json.dumps(value).encode()
+    end = data.draw(st.integers(0, len(raw) - 1))
+
+    assert is_refusal(outcome(raw[:end]))
+
+
+@bounded
+@given(st.text(st.characters(exclude_categories=["Cs"])), GOOD_JSON, GOOD_JSON)
+def test_a_key_that_stands_twice_is_refused(key: str, one: Any, other: Any) -> None:
+    name, first, second = (json.dumps(part) for part in (key, one, other))
+
+    assert is_refusal(outcome(f'{{"a": [{{{name}: {first}, {name}: {second}}}]}}'.encode()))
+
+
+@bounded
+@given(st.integers(2**64) | st.integers(max_value=-(2**63) - 1))
+def test_an_integer_beyond_64_bits_is_refused(value: int) -> None:
+    assert is_refusal(outcome(f'{{"a": {value}}}'.encode()))
+
+
+@pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 2**53 + 1, 0])
+def test_an_integer_of_64_bits_is_kept_to_the_last_digit(value: int) -> None:
+    assert orjson.dumps(loads(str(value).encode())) == str(value).encode()
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_nesting_is_read_or_refused_at_any_depth(opening: str) -> None:
+    closing = "]" if opening == "[" else "}"
+    depths = (1, 100, 240, 246, 247, 254, 255, 1000, 5000, 20_000)
+
+    found = {depth: outcome((opening * depth + "1" + closing * depth).encode()) for depth in depths}
+
+    assert [depth for depth in depths if is_refusal(found[depth])] == [247, 254, 255, 1000, 5000, 20_000]
+    assert not any(isinstance(found[depth], Problem) for depth in (1, 100, 240, 246))
