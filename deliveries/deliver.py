@@ -83,6 +83,7 @@ class Pump:
         self._outcomes: deque[tuple[Claimed, Outcome]] = deque()
         self._claimable = asyncio.Event()
         self._drained = asyncio.Event()
+        self._over = False
         self._settleable = asyncio.Event()
         self._attempts: set[asyncio.Task[None]] = set()
         self._busy_at = time.monotonic()
@@ -105,6 +106,8 @@ class Pump:
                 ]
                 await self._claim()
                 await self._drain()
+                # Said as well as done: before Python 3.12, `asyncio.wait_for` now and then swallows a cancellation.
+                self._over = True
                 for helper in helpers:
                     helper.cancel()
         finally:
@@ -204,7 +207,7 @@ class Pump:
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _settle(self) -> None:
-        while True:
+        while not self._over:
             await self._settleable.wait()
             self._settleable.clear()
             batch = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
@@ -264,7 +267,7 @@ class Pump:
 
     async def _listen(self) -> None:
         """Hears the bell. When Redis is out of reach, the sweep goes on alone."""
-        while True:
+        while not self._over:
             try:
                 heard: Any = await self._bell.bzpopmin(bell.READY, timeout=1)
                 self._bell_works = True
@@ -280,7 +283,7 @@ class Pump:
 
     async def _sweep(self) -> None:
         """All pumps together sweep once per interval, and share what one finds. Without Redis each sees to itself."""
-        while True:
+        while not self._over:
             await asyncio.sleep(self._options.sweep_seconds)
             try:
                 if not await self._is_my_turn():
@@ -310,7 +313,7 @@ class Pump:
         return True
 
     async def _renew(self) -> None:
-        while True:
+        while not self._over:
             await asyncio.sleep(self._options.renew_seconds)
             try:
                 async with self._pool.connection() as connection:
@@ -325,7 +328,7 @@ class Pump:
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""
-        while True:
+        while not self._over:
             await asyncio.sleep(self._options.idle_seconds / 4)
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
             if idle and self._bell_works and not self._in_flight and not self._ready:

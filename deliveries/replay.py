@@ -28,9 +28,11 @@ _LONGEST_CATCH_UP = timedelta(seconds=5)
 LOCK_KEYS = """
     SELECT held.id FROM deliveries_orderingkey held
     JOIN (
-        SELECT DISTINCT endpoint.consumer_id, delivery.ordering_key AS key
-        FROM deliveries_delivery delivery JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
-        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.ordering_key IS NOT NULL
+        SELECT DISTINCT event.consumer_id, event.ordering_key AS key
+        FROM deliveries_delivery delivery
+        JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.ordered
+        JOIN deliveries_event event ON event.id = delivery.event_id AND event.ordering_key IS NOT NULL
+        WHERE delivery.id = ANY (%(ids)s::uuid[])
     ) wanted USING (consumer_id, key)
     ORDER BY held.consumer_id, held.key
     FOR NO KEY UPDATE OF held
@@ -39,20 +41,25 @@ LOCK_KEYS = """
 
 PUT_BACK = """
     WITH chosen AS (
-        SELECT delivery.id,
-            row_number() OVER (PARTITION BY endpoint_id, ordering_key ORDER BY sequence) > 1 OR EXISTS (
+        SELECT delivery.id, wanted.ordering_key, wanted.sequence,
+            row_number() OVER (
+                PARTITION BY delivery.endpoint_id, wanted.ordering_key ORDER BY wanted.sequence
+            ) > 1 OR EXISTS (
                 SELECT FROM deliveries_delivery live
-                WHERE live.endpoint_id = delivery.endpoint_id AND live.ordering_key = delivery.ordering_key
+                WHERE live.endpoint_id = delivery.endpoint_id AND live.ordering_key = wanted.ordering_key
                     AND live.state IN ('pending', 'in_flight') AND NOT live.blocked
             ) AS waits
         FROM deliveries_delivery delivery
         JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.deleted_at IS NULL
         JOIN deliveries_event event ON event.id = delivery.event_id AND event.body IS NOT NULL
+        -- In order if its endpoint wants that now, whatever it wanted when the event came.
+        LEFT JOIN LATERAL (SELECT event.ordering_key, event.sequence WHERE endpoint.ordered) wanted ON true
         WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state IN ('delivered', 'dead')
     )
     UPDATE deliveries_delivery delivery
     SET state = 'pending', round_base = attempt_count, round_started_at = now(), dead_reason = NULL, finished_at = NULL,
-        blocked = delivery.ordering_key IS NOT NULL AND chosen.waits,
+        ordering_key = chosen.ordering_key, sequence = chosen.sequence,
+        blocked = chosen.ordering_key IS NOT NULL AND chosen.waits,
         due_at = now() + (array_position(%(ids)s::uuid[], delivery.id) - 1) * %(spacing)s * interval '1 second'
     FROM chosen
     WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = chosen.id AND delivery.state IN ('delivered', 'dead')

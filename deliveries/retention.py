@@ -21,7 +21,7 @@ FORGET_ATTEMPTS = """
     WITH old AS (
         SELECT id FROM deliveries_attempt WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (DELETE FROM deliveries_attempt WHERE id = ANY (ARRAY(SELECT id FROM old)))
-    SELECT max(id), count(*) FROM old
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Deletes the next old attempts."""
 
@@ -35,7 +35,7 @@ FORGET_PAYLOADS = """
             WHERE owed.event_id = event.id AND owed.state IN ('pending', 'in_flight', 'dead')
         )
     )
-    SELECT max(id), count(*) FROM old
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Empties the next old events whose every delivery was delivered."""
 
@@ -47,7 +47,7 @@ FORGET_DELIVERED = """
         DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered'))
             AND state = 'delivered' RETURNING id
     ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
-    SELECT max(id), count(*) FROM old
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Deletes the next old deliveries that were delivered, with their attempts."""
 
@@ -58,7 +58,7 @@ FORGET_DEAD = """
     ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
     ), noticed AS (DELETE FROM deliveries_notice WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
     ), gone AS (DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old)) AND state = 'dead')
-    SELECT max(id), count(*) FROM old
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Deletes the next dead letters whose time is over."""
 
@@ -69,7 +69,7 @@ FORGET_EVENTS = """
         DELETE FROM deliveries_event event WHERE id = ANY (ARRAY(SELECT id FROM old))
             AND NOT EXISTS (SELECT FROM deliveries_delivery owed WHERE owed.event_id = event.id)
     )
-    SELECT max(id), count(*) FROM old
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Deletes the next old events that no delivery refers to any more."""
 
