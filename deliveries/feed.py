@@ -17,10 +17,11 @@ from deliveries.models import Delivery, Event
 from subscriptions.models import Consumer
 
 READ_FEED = """
-    SELECT id, xid::text FROM deliveries_event
-    WHERE consumer_id = %(consumer_id)s AND (xid, id) > (%(xid)s::xid8, %(id)s)
-        AND xid < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY xid, id
+    SELECT event.id, event.xid::text FROM deliveries_event event
+    WHERE event.consumer_id = %(consumer_id)s AND (event.xid, event.id) > (%(xid)s::xid8, %(id)s)
+        AND event.xid < pg_snapshot_xmin(pg_current_snapshot())
+    -- Not a bare `xid`: that would be the text above, where 1000 comes before 999.
+    ORDER BY event.xid, event.id
     LIMIT %(limit)s
 """
 """The next events of a consumer after a position, as far as the feed can already be sure of their order."""
@@ -51,7 +52,7 @@ def read(consumer: Consumer, *, after: Position, limit: int) -> Page:
         return Page(events=[], deliveries={}, position=after)
     found = Event.objects.in_bulk([event_id for event_id, _ in rows])
     deliveries: dict[UUID, list[Delivery]] = defaultdict(list)
-    for delivery in Delivery.objects.filter(event_id__in=list(found)).order_by("id"):
+    for delivery in Delivery.objects.filter(endpoint__consumer=consumer, event_id__in=list(found)).order_by("id"):
         deliveries[delivery.event_id].append(delivery)
     last_id, last_xid = rows[-1]
     return Page(

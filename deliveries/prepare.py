@@ -1,5 +1,6 @@
 """Between claim and send: one delivery's request, its secrets opened for as long as the signing takes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from uuid import UUID
@@ -13,48 +14,62 @@ from subscriptions import ids
 from subscriptions.vault import vault
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Signer:
-    """What signing for an endpoint takes; the secrets stay sealed in here."""
+    """What signing for an endpoint takes, opened. Kept in memory by a worker, never shown."""
 
-    endpoint_id: UUID
     scheme: str
-    secret_encrypted: bytes
-    previous_secret_encrypted: bytes | None
-    headers_encrypted: bytes | None
+    secrets: tuple[str, ...]
+    custom_headers: tuple[tuple[str, str], ...]
 
     def headers(
         self, *, event_id: str, attempt: int, body: bytes, user_agent: str, timestamp: int, traceparent: str | None
     ) -> list[tuple[str, str]]:
         return sign.headers(
             scheme=self.scheme,
-            secrets=self._secrets(),
+            secrets=self.secrets,
             event_id=event_id,
             timestamp=timestamp,
             attempt=attempt,
             body=body,
             user_agent=user_agent,
             traceparent=traceparent,
-            custom=self._custom_headers(),
+            custom=self.custom_headers,
         )
 
-    def redacted(self, request: Outgoing) -> list[tuple[str, str]]:
+    def redacted(self, request: Outgoing) -> Sequence[tuple[str, str]]:
         """The request's headers as they may be stored: the values of custom ones are secrets."""
-        custom = {name for name, _ in self._custom_headers()}
+        if not self.custom_headers:
+            return request.headers
+        custom = {name for name, _ in self.custom_headers}
         return [(name, "[redacted]" if name in custom else value) for name, value in request.headers]
 
-    def _secrets(self) -> list[str]:
-        sealed = (self.secret_encrypted, self.previous_secret_encrypted)
-        return [_opened(value, str(self.endpoint_id)) for value in sealed if value is not None]
 
-    def _custom_headers(self) -> list[tuple[str, str]]:
-        if self.headers_encrypted is None:
-            return []
-        return list(orjson.loads(_opened(self.headers_encrypted, str(self.endpoint_id))).items())
+@lru_cache(maxsize=4096)
+def signer(
+    *,
+    endpoint_id: UUID,
+    scheme: str,
+    secret_encrypted: bytes,
+    previous_secret_encrypted: bytes | None,
+    headers_encrypted: bytes | None,
+) -> Signer:
+    """Keyed by what is sealed: a rotated secret is a new entry, and a worker opens each one once."""
 
+    def opened(sealed: bytes) -> str:
+        return vault().open(sealed, belongs_to=str(endpoint_id))
 
-def signer(delivery: Claimed) -> Signer:
+    sealed = (secret_encrypted, previous_secret_encrypted)
+    custom = orjson.loads(opened(headers_encrypted)) if headers_encrypted else {}
     return Signer(
+        scheme=scheme,
+        secrets=tuple(opened(value) for value in sealed if value is not None),
+        custom_headers=tuple(custom.items()),
+    )
+
+
+def signer_of(delivery: Claimed) -> Signer:
+    return signer(
         endpoint_id=delivery.endpoint_id,
         scheme=delivery.signature_scheme,
         secret_encrypted=delivery.secret_encrypted,
@@ -65,7 +80,7 @@ def signer(delivery: Claimed) -> Signer:
 
 def outgoing(delivery: Claimed, *, user_agent: str, timestamp: int) -> Outgoing:
     body = thin(delivery.body) if delivery.payload_mode == "thin" else delivery.body
-    headers = signer(delivery).headers(
+    headers = signer_of(delivery).headers(
         event_id=delivery.producer_id or ids.show("evt", delivery.event_id),
         attempt=delivery.number,
         body=body,
@@ -81,9 +96,3 @@ def thin(body: bytes) -> bytes:
     whole = orjson.loads(body)
     del whole["data"]
     return orjson.dumps(whole)
-
-
-@lru_cache(maxsize=4096)
-def _opened(sealed: bytes, belongs_to: str) -> str:
-    """Keyed by the ciphertext: a rotated secret is a new entry, and a worker opens each one once."""
-    return vault().open(sealed, belongs_to=belongs_to)

@@ -31,8 +31,9 @@ FORGET_PAYLOADS = """
     ), gone AS (
         UPDATE deliveries_event event SET body = NULL
         WHERE id = ANY (ARRAY(SELECT id FROM old)) AND NOT EXISTS (
-            SELECT FROM deliveries_delivery owed
-            WHERE owed.event_id = event.id AND owed.state IN ('pending', 'in_flight', 'dead')
+            SELECT FROM subscriptions_endpoint endpoint
+            JOIN deliveries_delivery owed ON owed.endpoint_id = endpoint.id AND owed.event_id = event.id
+            WHERE endpoint.consumer_id = event.consumer_id AND owed.state IN ('pending', 'in_flight', 'dead')
         )
     )
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
@@ -66,8 +67,11 @@ FORGET_EVENTS = """
     WITH old AS (
         SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
-        DELETE FROM deliveries_event event WHERE id = ANY (ARRAY(SELECT id FROM old))
-            AND NOT EXISTS (SELECT FROM deliveries_delivery owed WHERE owed.event_id = event.id)
+        DELETE FROM deliveries_event event WHERE id = ANY (ARRAY(SELECT id FROM old)) AND NOT EXISTS (
+            SELECT FROM subscriptions_endpoint endpoint
+            JOIN deliveries_delivery owed ON owed.endpoint_id = endpoint.id AND owed.event_id = event.id
+            WHERE endpoint.consumer_id = event.consumer_id
+        )
     )
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """

@@ -1,6 +1,7 @@
 """What Celery runs. `deliver_due` is the pump, alone on its queue; the rest is short and lives in `background`."""
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -137,6 +138,10 @@ class _Kept:
 
 
 async def _keep() -> _Kept:
+    # What was imported stays: the collector need not look at it again for every few hundred requests.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     pool: Pool = AsyncConnectionPool(
         database.conninfo(), min_size=2, max_size=4, open=False, kwargs={"autocommit": True}, name="pump"
     )

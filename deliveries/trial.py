@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,7 +31,7 @@ class Trial:
     event_id: str
     request: Outgoing
     # As they may be shown.
-    request_headers: list[tuple[str, str]]
+    request_headers: Sequence[tuple[str, str]]
     result: Answered | Unanswered
 
     @property
@@ -49,7 +50,7 @@ def run(endpoint: Endpoint) -> Trial:
 
 async def _run(endpoint: Endpoint) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
-    signer = prepare.Signer(
+    signer = prepare.signer(
         endpoint_id=endpoint.id,
         scheme=endpoint.signature_scheme,
         secret_encrypted=bytes(endpoint.secret_encrypted),

@@ -26,7 +26,9 @@ class EndpointDeliveries(ApiView):
     roles = {"GET": EVERYONE}
 
     def get(self, request: Request, endpoint: str) -> Response:
-        rows, following = page(request, filtered(request).filter(endpoint=endpoint_or_404(request, endpoint)))
+        rows, following = page(
+            request, filtered(request).filter(endpoint=endpoint_or_404(request, endpoint)), key="event_id"
+        )
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
 

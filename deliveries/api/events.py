@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
@@ -91,7 +91,11 @@ class EventDeliveries(ApiView):
     roles = {"GET": EVERYONE}
 
     def get(self, request: Request, event: str) -> Response:
-        deliveries = Delivery.objects.select_related("event").filter(event=event_or_404(request, event))
+        found = event_or_404(request, event)
+        # Endpoint by endpoint of its consumer: that is the order of the index.
+        deliveries = Delivery.objects.select_related("event").filter(
+            endpoint__consumer_id=found.consumer_id, event=found
+        )
         rows, following = page(request, deliveries)
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
@@ -181,7 +185,10 @@ def _filtered(request: Request) -> QuerySet[Event]:
     if "until" in query:
         events = events.filter(id__lt=ids.first_at(time_of(query["until"], "until")))
     if "state" in query:
-        events = events.filter(id__in=Delivery.objects.filter(state=state_of(query["state"])).values("event_id"))
+        in_state = Delivery.objects.filter(
+            endpoint__consumer_id=OuterRef("consumer_id"), event_id=OuterRef("id"), state=state_of(query["state"])
+        )
+        events = events.filter(Exists(in_state))
     return events
 
 

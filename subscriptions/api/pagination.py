@@ -17,20 +17,20 @@ DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 
 
-def page(request: Request, queryset: QuerySet[M]) -> tuple[list[M], str | None]:
-    """Newest first, by id (ids are time-ordered), and the URL of the next page."""
+def page(request: Request, queryset: QuerySet[M], *, key: str = "id") -> tuple[list[M], str | None]:
+    """Newest first, by a time-ordered and unique id, and the URL of the next page."""
     limit = limit_of(request)
     cursor = read_cursor(request)
-    queryset = queryset.order_by("-id")
+    queryset = queryset.order_by(f"-{key}")
     if cursor is not None:
         try:
-            queryset = queryset.filter(id__lt=UUID(hex=cursor[0]))
+            queryset = queryset.filter(**{f"{key}__lt": UUID(hex=cursor[0])})
         except (ValueError, TypeError, IndexError, AttributeError):
             raise invalid_cursor() from None
     rows = list(queryset[: limit + 1])
     more = len(rows) > limit
     rows = rows[:limit]
-    return rows, next_url(request, [rows[-1].pk.hex]) if more else None
+    return rows, next_url(request, [getattr(rows[-1], key).hex]) if more else None
 
 
 def limit_of(request: Request) -> int:

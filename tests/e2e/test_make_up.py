@@ -1,4 +1,4 @@
-"""`make up`, from outside: a real process with a folder and ports of its own, the banner's curl line, kill -9, Ctrl-C."""
+"""`make up` from outside: a real process with its own folder and ports, the banner's curl line, kill -9, Ctrl-C."""
 
 import os
 import re

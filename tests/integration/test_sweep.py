@@ -1,4 +1,4 @@
-"""deliveries/sweep.py: what no message announced is found, and what dead workers held goes out again. No Redis needed."""
+"""deliveries/sweep.py: what no message announced is found, what dead workers held goes out again. Without Redis."""
 
 import asyncio
 from uuid import UUID

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
@@ -82,5 +82,7 @@ def short(path: Path) -> str:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    # Nobody looks any more (a closed terminal, `| head`): that is no reason to leave processes behind.
+    with suppress(OSError):
+        sys.stdout.write(text)
+        sys.stdout.flush()

@@ -45,6 +45,10 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
+    @property
+    def has_started(self) -> bool:
+        return bool(self._supervised)
+
     def start(self, *programs: Program) -> None:
         for program in programs:
             self._supervised.append(Supervised(program, start_at=time.monotonic()))

@@ -37,12 +37,15 @@ def main() -> int:
         written = load_env_file()
         options = read_options(os.environ)
         with claim(options.data_dir, url=options.url) as folder:
+            screen.line()
             if written:
                 screen.note(f"wrote fresh secrets to {short(written)}")
             return Up(screen, options, folder).run()
     except SetupError as error:
         screen.fail(str(error))
         return 1
+    except KeyboardInterrupt:  # before the supervisor listens, and so before there is anything to stop
+        return 130
 
 
 class Up:
@@ -68,11 +71,15 @@ class Up:
             self.screen.fail(str(error))
             exit_code = 1
         finally:
+            self._stop()
+        return exit_code
+
+    def _stop(self) -> None:
+        if self.supervisor.has_started:
             self.screen.line()
             self.screen.note("stopping")
             clean = self.supervisor.stop()
-        self.screen.note("stopped; the data is kept" if clean else "stopped; some processes had to be killed")
-        return exit_code
+            self.screen.note("stopped; the data is kept" if clean else "stopped; some processes had to be killed")
 
     def _bring_up(self) -> None:
         self._check_ports()
