@@ -1,23 +1,32 @@
-"""Part of accept: is this event type known, and does the data match its schema?"""
+"""Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 import orjson
 from django.db import connection
 
+from subscriptions import ids
 from subscriptions.event_types import compiled
 
-FIND_TYPES = """
-    SELECT type.name, type.archived_at IS NOT NULL, type.used_at IS NOT NULL, version.api_version, version.schema::text
-    FROM subscriptions_eventtype type
-    LEFT JOIN subscriptions_eventtypeversion version
-        ON version.event_type_id = type.name AND version.schema IS NOT NULL AND version.api_version = ANY (%(versions)s)
-    WHERE type.name = ANY (%(names)s)
+LOOK_UP = """
+    SELECT (
+        SELECT json_agg(json_build_array(id, uid)) FROM subscriptions_consumer
+        WHERE deleted_at IS NULL AND (uid = ANY (%(uids)s::text[]) OR id = ANY (%(ids)s::uuid[]))
+    ), (
+        SELECT json_agg(json_build_array(
+            type.name, type.archived_at IS NOT NULL, type.used_at IS NOT NULL, version.api_version, version.schema::text
+        ))
+        FROM subscriptions_eventtype type
+        LEFT JOIN subscriptions_eventtypeversion version
+            ON version.event_type_id = type.name AND version.schema IS NOT NULL
+            AND version.api_version = ANY (%(versions)s::text[])
+        WHERE type.name = ANY (%(names)s::text[])
+    )
 """
-"""The catalogue's entries of these names, a row per version asked for that has a schema."""
+"""The living consumers named by uid or id, and the catalogue's entries, one per version asked for that has a schema."""
 
 USE_TYPES = """
     INSERT INTO subscriptions_eventtype AS known (name, description, used_at)
@@ -38,10 +47,14 @@ class Refusal:
 class Types:
     known: set[str]
     archived: set[str]
+    # Had an event before.
+    used: set[str]
     schemas: dict[tuple[str, str], str]
+    # Whether unknown ones join the catalogue.
+    register: bool
 
     def check(self, name: str, api_version: str, data: dict[str, Any]) -> Refusal | None:
-        if name not in self.known:
+        if name not in self.known and not self.register:
             return Refusal("event_type_unknown", f"The event type {name!r} is not in the catalogue.", "/type")
         if name in self.archived:
             return Refusal("event_type_archived", f"The event type {name!r} is archived.", "/type")
@@ -52,24 +65,46 @@ class Types:
         pointer = "".join(f"/{_escaped(step)}" for step in error.instance_path)
         return Refusal("schema_mismatch", error.message[:500], f"/data{pointer}")
 
+    def note_use(self, names: set[str]) -> None:
+        """Writes down the first use of types that passed the check; unknown ones join the catalogue with it."""
+        first = sorted(names - self.used)
+        if first:
+            with connection.cursor() as cursor:
+                cursor.execute(USE_TYPES, {"names": first})
 
-def look_up(wanted: Iterable[tuple[str, str]], *, register: bool) -> Types:
-    """What the catalogue says about these (name, api_version); unknown ones are added to it where that is allowed."""
-    pairs = list(wanted)
-    names = sorted({name for name, _ in pairs})
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    # By the name they were asked for.
+    consumer_ids: dict[str, UUID]
+    types: Types
+
+
+def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool) -> Known:
+    """Both in one statement: every emit asks. `wanted` are (event type, api_version)."""
+    uuids = {name: uuid for name in consumer_names if (uuid := ids.parse("con", name))}
     with connection.cursor() as cursor:
-        cursor.execute(FIND_TYPES, {"names": names, "versions": sorted({version for _, version in pairs})})
-        rows = cursor.fetchall()
-        known = {row[0] for row in rows}
-        used = {name for name, archived, is_used, *_ in rows if is_used or archived}
-        unused = [name for name in names if name not in used and (register or name in known)]
-        if unused:
-            cursor.execute(USE_TYPES, {"names": unused})
-            known.update(unused)
-    return Types(
-        known=known,
-        archived={name for name, archived, *_ in rows if archived},
-        schemas={(name, version): schema for name, _, _, version, schema in rows if version is not None},
+        cursor.execute(
+            LOOK_UP,
+            {
+                "uids": [name for name in consumer_names if name not in uuids],
+                "ids": list(uuids.values()),
+                "names": sorted({name for name, _ in wanted}),
+                "versions": sorted({version for _, version in wanted}),
+            },
+        )
+        consumers, types = cursor.fetchone() or (None, None)
+    by_uid = {uid: UUID(uuid) for uuid, uid in consumers or [] if uid in consumer_names}
+    living = {UUID(uuid) for uuid, _ in consumers or []}
+    return Known(
+        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in living},
+        types=Types(
+            known={row[0] for row in types or []},
+            archived={name for name, archived, *_ in types or [] if archived},
+            used={name for name, _, used, *_ in types or [] if used},
+            schemas={(name, version): schema for name, _, _, version, schema in types or [] if version is not None},
+            register=register,
+        ),
     )
 
 

@@ -24,12 +24,6 @@ from subscriptions.event_types import patterns_for
 # What may stand in a header and in a URL. No dot: `standard` signatures join the id to the rest with one.
 PRODUCER_ID = re.compile(r"[A-Za-z0-9_:@~=+\-]{1,255}")
 
-FIND_CONSUMERS = """
-    SELECT id, uid FROM subscriptions_consumer
-    WHERE deleted_at IS NULL AND (uid = ANY (%(uids)s::text[]) OR id = ANY (%(ids)s::uuid[]))
-"""
-"""The living consumers named by uid or by id."""
-
 FIND_BY_PRODUCER_ID = """
     SELECT event.id
     FROM unnest(%(consumer_ids)s::uuid[], %(producer_ids)s::text[]) AS given (consumer_id, producer_id)
@@ -169,11 +163,15 @@ class _Draft:
         )
 
 
+def takes_one_statement(new_events: Sequence[NewEvent]) -> bool:
+    """Whether accepting these writes in one statement, a transaction by itself: no own ids, no keys to count."""
+    return all(new.producer_id is None and new.ordering_key is None for new in new_events)
+
+
 def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     """One result per event, in order. Runs in the caller's transaction, so that its answer commits with the events."""
     results: dict[int, Result] = {}
     drafts = _drafted(new_events, results)
-    drafts = _without_refused_types(drafts, results)
     fresh = _with_sequences(_without_duplicates(drafts, results))
     endpoint_ids = _store(fresh, results, now=now)
     _settle_repeats(drafts, results)
@@ -199,38 +197,27 @@ def show_time(at: datetime) -> str:
 
 
 def _drafted(new_events: Sequence[NewEvent], results: dict[int, Result]) -> list[_Draft]:
-    known = _consumer_ids({new.consumer for new in new_events})
-    drafts = []
-    for index, new in enumerate(new_events):
-        consumer_id = known.get(new.consumer)
+    """Those that have a consumer and a type they may have; the others are refused here."""
+    versions = [new.api_version or settings.DEFAULT_API_VERSION for new in new_events]
+    wanted = {(new.type, version) for new, version in zip(new_events, versions, strict=True)}
+    register = settings.UNKNOWN_EVENT_TYPES == "register"
+    known = catalogue.look_up({new.consumer for new in new_events}, wanted, register=register)
+    addressed = []
+    for index, (new, version) in enumerate(zip(new_events, versions, strict=True)):
+        consumer_id = known.consumer_ids.get(new.consumer)
         if consumer_id is None:
             results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
-            continue
-        api_version = new.api_version or settings.DEFAULT_API_VERSION
-        drafts.append(_Draft(index, new, ids.new_uuid(), consumer_id, api_version))
-    return drafts
-
-
-def _consumer_ids(names: set[str]) -> dict[str, UUID]:
-    uuids = {name: uuid for name in names if (uuid := ids.parse("con", name))}
-    with connection.cursor() as cursor:
-        cursor.execute(FIND_CONSUMERS, {"uids": [n for n in names if n not in uuids], "ids": list(uuids.values())})
-        rows = cursor.fetchall()
-    living = {uuid for uuid, _ in rows}
-    return {uid: uuid for uuid, uid in rows if uid in names} | {n: u for n, u in uuids.items() if u in living}
-
-
-def _without_refused_types(drafts: list[_Draft], results: dict[int, Result]) -> list[_Draft]:
-    wanted = {(draft.new.type, draft.api_version) for draft in drafts}
-    types = catalogue.look_up(wanted, register=settings.UNKNOWN_EVENT_TYPES == "register")
-    kept = []
-    for draft in drafts:
-        refusal = types.check(draft.new.type, draft.api_version, draft.new.data)
+        else:
+            addressed.append(_Draft(index, new, ids.new_uuid(), consumer_id, version))
+    drafts = []
+    for draft in addressed:
+        refusal = known.types.check(draft.new.type, draft.api_version, draft.new.data)
         if refusal is None:
-            kept.append(draft)
+            drafts.append(draft)
         else:
             results[draft.index] = Refused(refusal.code, refusal.detail, refusal.pointer)
-    return kept
+    known.types.note_use({draft.new.type for draft in drafts})
+    return drafts
 
 
 def _without_duplicates(drafts: list[_Draft], results: dict[int, Result]) -> list[_Draft]:

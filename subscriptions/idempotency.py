@@ -8,6 +8,7 @@ Refusals are not stored: a corrected request may use the same key.
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +79,13 @@ def fingerprint(body: Any) -> bytes:
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
-    """Runs `work` in a transaction; with a scope, at most once, and the stored answer ever after."""
+def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool = False) -> Answer:
+    """Runs `work` in a transaction; with a scope, at most once, and the stored answer ever after.
+
+    Work that writes in one statement needs no transaction around it, as long as there is no answer to store with it.
+    """
     if scope is None:
-        with transaction.atomic():
+        with nullcontext() if one_statement else transaction.atomic():
             return work()
     if _seen_before(scope) and (stored := find(scope)):
         return stored

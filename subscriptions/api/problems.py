@@ -107,11 +107,12 @@ def _as_problem(exc: Exception) -> Problem | None:
         case exceptions.UnsupportedMediaType():
             return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
         case OperationalError() | InterfaceError():
-            # Nothing was committed, so the same request is safe to send again.
+            # A commit whose answer was lost may have happened, so we cannot say that nothing was stored.
             return Problem(
                 503,
                 "database_unavailable",
-                "The database did not answer in time. Nothing was stored; send the same request again.",
+                "The database did not answer in time. Send the same request again; with its Idempotency-Key it counts"
+                " once.",
                 headers={"Retry-After": "1"},
             )
     return None

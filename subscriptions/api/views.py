@@ -53,7 +53,9 @@ class ApiView(APIView):
             response[name] = value
         return response
 
-    def once(self, request: Request, work: Callable[[], tuple[int, Any]]) -> HttpResponse:
+    def once(
+        self, request: Request, work: Callable[[], tuple[int, Any]], *, one_statement: bool = False
+    ) -> HttpResponse:
         """Answers what `work` returns, at most once per Idempotency-Key."""
 
         def rendered() -> Answer:
@@ -61,7 +63,7 @@ class ApiView(APIView):
             return Answer(status_code=status_code, body=render(body))
 
         try:
-            answer = idempotency.once(self._scope(request), rendered)
+            answer = idempotency.once(self._scope(request), rendered, one_statement=one_statement)
         except idempotency.KeyReused:
             raise Problem(
                 409, "idempotency_key_reused", "This Idempotency-Key was sent before with another body. Use a new key."

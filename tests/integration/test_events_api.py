@@ -23,7 +23,9 @@ from tests.conftest import Api, PumpRunner
 from tests.ledger import ledger
 from tests.receiver import Receiver
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
+# For what other connections must see. (Whatever asks for the pump is committed as well.)
+committed = pytest.mark.django_db(transaction=True)
 
 EVENT: dict[str, Any] = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
 URL = "http://127.0.0.1:9/hook"
@@ -278,6 +280,7 @@ def test_two_consumers_may_have_events_of_the_same_id(producer: Api, acme: Consu
     assert producer.get("events/inv_17/", consumer="globex").json()["consumer"] == "globex"
 
 
+@committed
 def test_eight_threads_with_the_same_id_make_one_event(producer: Api, acme: Consumer) -> None:
     endpoints.create(consumer=acme, url=URL)
 
@@ -307,6 +310,7 @@ def test_an_ordering_key_counts_per_consumer_and_key(producer: Api, acme: Consum
     assert given == [1, 2, 1, 1, 3]
 
 
+@committed
 def test_sequences_have_no_gaps_with_eight_threads_emitting(producer: Api, acme: Consumer) -> None:
     answers = at_once(64, lambda number: producer.post("events/", {**EVENT, "ordering_key": f"key-{number % 2}"}))
 
@@ -437,20 +441,23 @@ def _nested(depth: int) -> dict[str, Any]:
 # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@committed
 @pytest.mark.parametrize(
-    ("fields", "statements"),
+    ("fields", "keyed", "statements"),
     [
-        # The key; begin, the consumer, the type, event and deliveries, the answer, commit.
-        ({}, 7),
+        # The API key; consumer and type; event and deliveries, which need no transaction beside them.
+        ({}, False, 3),
+        # … and begin, the stored answer, commit.
+        ({}, True, 6),
         # … and the sequence.
-        ({"ordering_key": "k"}, 8),
+        ({"ordering_key": "k"}, True, 7),
         # … and the look for an event of this id.
-        ({"ordering_key": "k", "id": "a"}, 9),
+        ({"ordering_key": "k", "id": "a"}, True, 8),
     ],
-    ids=["plain", "with a key", "with a key and an id"],
+    ids=["plain", "once", "once and in order", "once and in order under its own id"],
 )
 def test_one_event_and_a_thousand_take_the_same_number_of_statements(
-    fields: dict[str, Any], statements: int, producer: Api, acme: Consumer
+    fields: dict[str, Any], keyed: bool, statements: int, producer: Api, acme: Consumer
 ) -> None:
     for number in range(3):
         endpoints.create(consumer=acme, url=f"{URL}/{number}")
@@ -458,9 +465,11 @@ def test_one_event_and_a_thousand_take_the_same_number_of_statements(
     thousand = [{**EVENT, **{name: f"{value}{number}" for name, value in fields.items()}} for number in range(1, 1001)]
 
     with CaptureQueriesContext(connection) as single:
-        one = producer.post("events/", {**EVENT, **fields}, headers={"Idempotency-Key": "one"})
+        one = producer.post("events/", {**EVENT, **fields}, headers={"Idempotency-Key": "one"} if keyed else {})
     with CaptureQueriesContext(connection) as batch:
-        many = producer.post("events/batch/", {"events": thousand}, headers={"Idempotency-Key": "many"})
+        many = producer.post(
+            "events/batch/", {"events": thousand}, headers={"Idempotency-Key": "many"} if keyed else {}
+        )
 
     assert [one.status_code, many.status_code] == [202, 202]
     assert (len(single), len(batch)) == (statements, statements)
@@ -623,6 +632,7 @@ def test_deleting_a_consumer_ends_its_keys_and_its_endpoints(producer: Api, acme
     assert producer.get(f"endpoints/{endpoint.public_id}/").status_code == 404
 
 
+@committed
 def test_a_consumer_may_have_so_many_endpoints_and_no_more(acme_api: Api, acme: Consumer, settings: Settings) -> None:
     settings.MAX_ENDPOINTS_PER_CONSUMER = 3
 
@@ -633,6 +643,33 @@ def test_a_consumer_may_have_so_many_endpoints_and_no_more(acme_api: Api, acme: 
     assert Endpoint.objects.count() == 3
     acme_api.delete(f"endpoints/{Endpoint.objects.all()[0].public_id}/")
     assert acme_api.post("consumers/acme/endpoints/", {"url": URL}).status_code == 201
+
+
+# ── Keys ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_s10_a_key_works_from_its_issue_until_its_revocation(producer: Api, acme: Consumer) -> None:
+    issued = producer.post("consumers/acme/keys/", {"name": "laptop"}).json()
+    holder = Api(issued["key"])
+
+    assert holder.get("consumers/acme/").status_code == 200
+    assert producer.delete(f"consumers/acme/keys/{issued['id']}/").status_code == 204
+    assert holder.get("consumers/acme/").status_code == 401
+    # Revoked once is revoked for good.
+    assert producer.delete(f"consumers/acme/keys/{issued['id']}/").status_code == 404
+
+
+def test_s10_a_list_of_keys_tells_them_apart_and_gives_none_away(producer: Api, acme: Consumer) -> None:
+    issued = producer.post("consumers/acme/keys/", {"name": "laptop", "expires_at": "2999-01-01T00:00:00Z"}).json()
+    Api(issued["key"]).get("events/")
+
+    answer = producer.get("consumers/acme/keys/")
+
+    [shown] = answer.json()["results"]
+    assert (shown["name"], shown["hint"], shown["role"]) == ("laptop", issued["key"][-4:], "consumer")
+    assert (issued["last_used_at"], shown["last_used_at"] is not None) == (None, True)
+    assert (shown["expires_at"], shown["revoked_at"]) == ("2999-01-01T00:00:00Z", None)
+    assert issued["key"] not in answer.content.decode()
 
 
 # ── The rate limit ───────────────────────────────────────────────────────────────────────────────────────────────────
