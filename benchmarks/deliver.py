@@ -10,7 +10,8 @@ from benchmarks.stand import Stand, wait_until
 
 def bare(stand: Stand, *, processes: int, count: int, at_once: int, size: int) -> dict[str, float]:
     each = count // processes
-    command = [sys.executable, "-m", "benchmarks.bare", f"{stand.receiver_url}/bare", str(each), str(at_once), str(size)]
+    arguments = [f"{stand.receiver_url}/bare", str(each), str(at_once), str(size)]
+    command = [sys.executable, "-m", "benchmarks.bare", *arguments]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(processes)]
     results = [json.loads(process.communicate(timeout=300)[0]) for process in running]
     seconds = max(result["seconds"] for result in results)
@@ -32,9 +33,7 @@ def preload(stand: Stand, *, name: str, endpoints: int, events: int, size: int, 
 
     for number in range(endpoints):
         consumer = consumers.create(uid=f"{name}-{number}")
-        endpoint_functions.create(
-            consumer=consumer, url=f"{stand.receiver_url}/{name}/{number}", max_in_flight=100
-        )
+        endpoint_functions.create(consumer=consumer, url=f"{stand.receiver_url}/{name}/{number}", max_in_flight=100)
     filler = {"filler": "x" * max(0, size - 150)}
     waiting = [
         NewEvent(consumer=f"{name}-{number}", type="bench.event", data=filler)

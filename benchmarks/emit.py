@@ -11,7 +11,7 @@ from benchmarks.stand import Stand, wait_until
 
 def serve(stand: Stand) -> str:
     """The web server, with the no-op view beside the real ones; its base URL."""
-    stand.start("web", ROOT_URLCONF="benchmarks.noop")
+    stand.start("web", DJANGO_SETTINGS_MODULE="benchmarks.settings")
     url = f"http://127.0.0.1:{stand.port}"
 
     def answers() -> bool:

@@ -4,16 +4,16 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
-from django.urls import path  # noqa: E402
-from rest_framework.parsers import JSONParser  # noqa: E402
-from rest_framework.renderers import JSONRenderer  # noqa: E402
-from rest_framework.request import Request  # noqa: E402
-from rest_framework.response import Response  # noqa: E402
-from rest_framework.views import APIView  # noqa: E402
+from django.urls import path
+from rest_framework.parsers import JSONParser
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from webhooks_platform.urls import handler404, handler500  # noqa: E402, F401
-from webhooks_platform.urls import urlpatterns as real  # noqa: E402
-from webhooks_platform.wsgi import application  # noqa: E402, F401
+from webhooks_platform.urls import handler404, handler500  # noqa: F401
+from webhooks_platform.urls import urlpatterns as real
+from webhooks_platform.wsgi import application  # noqa: F401
 
 
 class Noop(APIView):

@@ -16,7 +16,7 @@ from deliveries import bell, ingest
 from deliveries.ingest import NewEvent
 from deliveries.models import Notice, NoticeKind
 from subscriptions import consumers, ids
-from subscriptions.models import Consumer
+from subscriptions.models import Consumer, EventType
 
 _BATCH = 500
 
@@ -28,9 +28,15 @@ EVENT_TYPES = {
 }
 # A consumer's contact hears what it should act on; dead letters one by one would be noise.
 _BY_MAIL = {
-    NoticeKind.WARNING: "Your webhook endpoint is failing",
-    NoticeKind.DISABLED: "Your webhook endpoint was disabled",
-    NoticeKind.RECOVERED: "Your webhook endpoint works again",
+    NoticeKind.WARNING: (
+        "Your webhook endpoint is failing",
+        "What is owed to it is kept, and goes out once it answers with a 2xx status again.",
+    ),
+    NoticeKind.DISABLED: (
+        "Your webhook endpoint was disabled",
+        "Nothing more is sent to it. What is owed to it is kept, and goes out once you resume the endpoint.",
+    ),
+    NoticeKind.RECOVERED: ("Your webhook endpoint works again", "What was owed to it is on its way."),
 }
 
 logger = logging.getLogger(__name__)
@@ -55,6 +61,8 @@ def _emit(notices: Sequence[Notice], operator: Consumer) -> None:
     told = [notice for notice in notices if notice.kind in EVENT_TYPES and notice.endpoint.consumer_id != operator.id]
     if not told:
         return
+    # Also where the catalogue refuses what it does not know: these types are ours.
+    EventType.objects.bulk_create([EventType(name=name) for name in EVENT_TYPES.values()], ignore_conflicts=True)
     outcome = ingest.accept([_event(notice, operator) for notice in told], now=timezone.now())
     transaction.on_commit(lambda: bell.ring(outcome.endpoint_ids))
 
@@ -78,14 +86,11 @@ def _event(notice: Notice, operator: Consumer) -> NewEvent:
 
 
 def _mail(notice: Notice) -> None:
-    subject = _BY_MAIL.get(NoticeKind(notice.kind))
     to = notice.endpoint.consumer.contact_email
-    if subject is None or not to:
+    if notice.kind not in _BY_MAIL or not to:
         return
-    text = (
-        f"{notice.endpoint.url}\n\n{notice.reason}\n\n"
-        "What is owed to it is kept, and goes out once it answers with a 2xx status again."
-    )
+    subject, advice = _BY_MAIL[NoticeKind(notice.kind)]
+    text = f"{notice.endpoint.url}\n\n{notice.reason}\n\n{advice}"
     try:
         send_mail(subject, text, None, [to])
     except OSError as error:

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from deliveries import lifecycle
+from deliveries import lifecycle, replay
 from deliveries.models import Delivery, Lease, Notice, NoticeKind
 from subscriptions.models import Endpoint, EndpointStatus, Lane
 
@@ -24,12 +24,18 @@ SPREAD = timedelta(hours=12)
 EXPIRY_MARGIN = timedelta(hours=24)
 _BATCH = 1000
 
+FIND_LATE = """
+    SELECT id FROM deliveries_delivery
+    WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked AND due_at < %(before)s
+    ORDER BY due_at LIMIT %(limit)s
+"""
+"""The deliveries of an endpoint that have been due for longest."""
+
 EXPIRE = """
     WITH late AS (
-        SELECT delivery.id FROM deliveries_delivery delivery
-        WHERE delivery.endpoint_id = %(endpoint_id)s AND delivery.state = 'pending' AND NOT delivery.blocked
-            AND delivery.due_at < %(before)s
-        ORDER BY delivery.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+        SELECT id FROM deliveries_delivery
+        WHERE id = ANY (%(ids)s::uuid[]) AND state = 'pending' AND NOT blocked AND due_at < %(before)s
+        FOR UPDATE SKIP LOCKED
     ), dead AS (
         UPDATE deliveries_delivery SET state = 'dead', dead_reason = 'expired', finished_at = now()
         WHERE id = ANY (ARRAY(SELECT id FROM late)) AND state = 'pending'
@@ -57,9 +63,7 @@ def expire_late(*, default_schedule: list[int]) -> None:
     now = timezone.now()
     behind = Endpoint.objects.filter(lane__breaker_open=True, status=EndpointStatus.ACTIVE, deleted_at__isnull=True)
     for endpoint_id, schedule in behind.values_list("id", "retry_schedule"):
-        before = now - timedelta(seconds=sum(schedule or default_schedule)) - EXPIRY_MARGIN
-        with connection.cursor() as cursor:
-            cursor.execute(EXPIRE, {"endpoint_id": endpoint_id, "before": before, "limit": _BATCH})
+        _expire(endpoint_id, before=now - timedelta(seconds=sum(schedule or default_schedule)) - EXPIRY_MARGIN)
 
 
 def watch_failing() -> None:
@@ -88,10 +92,21 @@ def drop_old_leases() -> None:
     Lease.objects.filter(expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
 
 
+@transaction.atomic
+def _expire(endpoint_id: UUID, *, before: datetime) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_LATE, {"endpoint_id": endpoint_id, "before": before, "limit": _BATCH})
+        late = [row[0] for row in cursor.fetchall()]
+        if late:
+            # An event that is being accepted cannot be seen yet, and would wait for ever behind one of these.
+            cursor.execute(replay.LOCK_KEYS, {"ids": late})
+            cursor.execute(EXPIRE, {"ids": late, "before": before})
+
+
 def _failing_since(at: datetime, *, warning_count: int) -> list[UUID]:
     lanes = Lane.objects.filter(
         failing_since__lte=at,
-        last_failure_at__gte=at + SPREAD if warning_count == 2 else at,
+        last_failure_at__gte=F("failing_since") + SPREAD if warning_count == 2 else at,
         warning_count=warning_count,
         endpoint__status=EndpointStatus.ACTIVE,
         endpoint__deleted_at__isnull=True,

@@ -77,6 +77,8 @@ class Types:
 class Known:
     # By the name they were asked for.
     consumer_ids: dict[str, UUID]
+    # The uid of each, or its id where it has none.
+    shown: dict[UUID, str]
     types: Types
 
 
@@ -95,9 +97,10 @@ def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register:
         )
         consumers, types = cursor.fetchone() or (None, None)
     by_uid = {uid: UUID(uuid) for uuid, uid in consumers or [] if uid in consumer_names}
-    living = {UUID(uuid) for uuid, _ in consumers or []}
+    shown = {UUID(uuid): uid or ids.show("con", UUID(uuid)) for uuid, uid in consumers or []}
     return Known(
-        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in living},
+        shown=shown,
+        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in shown},
         types=Types(
             known={row[0] for row in types or []},
             archived={name for name, archived, *_ in types or [] if archived},

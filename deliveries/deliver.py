@@ -134,7 +134,8 @@ class Pump:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
-            endpoint_ids = self._next_endpoints()
+            # No more of them than slots: one that found none would lose its turn.
+            endpoint_ids = self._next_endpoints(min(free, _ENDPOINTS_PER_CLAIM))
             share = max(1, free // len(endpoint_ids))
             try:
                 async with self._pool.connection() as connection:
@@ -150,8 +151,8 @@ class Pump:
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
 
-    def _next_endpoints(self) -> list[UUID]:
-        endpoint_ids = list(islice(self._ready, _ENDPOINTS_PER_CLAIM))
+    def _next_endpoints(self, count: int) -> list[UUID]:
+        endpoint_ids = list(islice(self._ready, count))
         for endpoint_id in endpoint_ids:
             del self._ready[endpoint_id]
         return endpoint_ids

@@ -134,6 +134,8 @@ Result = Accepted | Duplicate | Refused
 class Outcome:
     results: list[Result]
     endpoint_ids: list[UUID]
+    # How each consumer is shown, by id.
+    consumers: dict[UUID, str]
 
 
 class Raced(Exception):
@@ -171,11 +173,18 @@ def takes_one_statement(new_events: Sequence[NewEvent]) -> bool:
 def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     """One result per event, in order. Runs in the caller's transaction, so that its answer commits with the events."""
     results: dict[int, Result] = {}
-    drafts = _drafted(new_events, results)
-    fresh = _with_sequences(_without_duplicates(drafts, results))
+    known = _known(new_events)
+    drafts = _drafted(new_events, known, results)
+    fresh = _without_duplicates(drafts, results)
+    known.types.note_use({draft.new.type for draft in fresh})
+    fresh = _with_sequences(fresh)
     endpoint_ids = _store(fresh, results, now=now)
     _settle_repeats(drafts, results)
-    return Outcome(results=[results[index] for index in range(len(new_events))], endpoint_ids=endpoint_ids)
+    return Outcome(
+        results=[results[index] for index in range(len(new_events))],
+        endpoint_ids=endpoint_ids,
+        consumers=known.shown,
+    )
 
 
 def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | None, created_at: datetime) -> bytes:
@@ -196,19 +205,27 @@ def show_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _drafted(new_events: Sequence[NewEvent], results: dict[int, Result]) -> list[_Draft]:
+def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
+    return catalogue.look_up(
+        {new.consumer for new in new_events},
+        {(new.type, _version(new)) for new in new_events},
+        register=settings.UNKNOWN_EVENT_TYPES == "register",
+    )
+
+
+def _version(new: NewEvent) -> str:
+    return new.api_version or str(settings.DEFAULT_API_VERSION)
+
+
+def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: dict[int, Result]) -> list[_Draft]:
     """Those that have a consumer and a type they may have; the others are refused here."""
-    versions = [new.api_version or settings.DEFAULT_API_VERSION for new in new_events]
-    wanted = {(new.type, version) for new, version in zip(new_events, versions, strict=True)}
-    register = settings.UNKNOWN_EVENT_TYPES == "register"
-    known = catalogue.look_up({new.consumer for new in new_events}, wanted, register=register)
     addressed = []
-    for index, (new, version) in enumerate(zip(new_events, versions, strict=True)):
+    for index, new in enumerate(new_events):
         consumer_id = known.consumer_ids.get(new.consumer)
         if consumer_id is None:
             results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
         else:
-            addressed.append(_Draft(index, new, ids.new_uuid(), consumer_id, version))
+            addressed.append(_Draft(index, new, ids.new_uuid(), consumer_id, _version(new)))
     drafts = []
     for draft in addressed:
         refusal = known.types.check(draft.new.type, draft.api_version, draft.new.data)
@@ -216,7 +233,6 @@ def _drafted(new_events: Sequence[NewEvent], results: dict[int, Result]) -> list
             drafts.append(draft)
         else:
             results[draft.index] = Refused(refusal.code, refusal.detail, refusal.pointer)
-    known.types.note_use({draft.new.type for draft in drafts})
     return drafts
 
 
@@ -248,16 +264,17 @@ def _by_producer_id(drafts: Iterable[_Draft]) -> list[Event]:
 
 
 def _compared(event: Event, new: NewEvent) -> Result:
-    """A duplicate if rendering it again gives the bytes that were stored; otherwise the id was used for two things."""
+    """A duplicate if rendering it again says what was stored; otherwise the id was used for two things."""
     again = render(
         public_id=event.public_id,
         new=new,
-        api_version=new.api_version or settings.DEFAULT_API_VERSION,
+        api_version=_version(new),
         sequence=event.sequence,
         created_at=event.created_at,
     )
     # A payload gone by retention has nothing left to compare with.
-    if event.body is not None and again != bytes(event.body):
+    same = event.body is None or orjson.loads(again) == orjson.loads(bytes(event.body))
+    if not same or event.occurred_at != new.occurred_at:
         return Refused("event_id_reused", f"The id {event.public_id!r} was used before for another event.", "/id")
     return Duplicate(event)
 

@@ -10,6 +10,17 @@ from deliveries.models import Delivery, DeliveryState, Notice, NoticeKind
 from subscriptions import endpoints
 from subscriptions.models import Endpoint, Lane
 
+LOCK_KEYS = """
+    SELECT held.id FROM deliveries_orderingkey held
+    WHERE held.consumer_id = %(consumer_id)s AND held.key IN (
+        SELECT ordering_key FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND state IN ('pending', 'in_flight') AND ordering_key IS NOT NULL
+    )
+    ORDER BY held.consumer_id, held.key
+    FOR NO KEY UPDATE OF held
+"""
+"""Waits until no event is being accepted that would wait behind one of this endpoint's deliveries."""
+
 PUT_IN_ORDER = """
     UPDATE deliveries_delivery delivery
     SET ordering_key = ranked.ordering_key, sequence = ranked.sequence, blocked = ranked.place > 1
@@ -21,7 +32,10 @@ PUT_IN_ORDER = """
     ) ranked
     WHERE delivery.id = ranked.id AND delivery.state = 'pending'
 """
-"""The backlog of an endpoint that wants order from now on: one delivery per key stays free, the others wait for it."""
+"""The backlog of an endpoint that wants order from now on: one delivery per key stays free, the others wait for it.
+
+What is in flight at this moment ends by itself.
+"""
 
 LET_ALL_GO = """
     UPDATE deliveries_delivery SET ordering_key = NULL, sequence = NULL, blocked = false
@@ -46,12 +60,14 @@ BURY = """
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
     turned = "ordered" in changes and changes["ordered"] != endpoint.ordered
     if turned:
-        # No claim for this endpoint while its backlog is put in order.
+        # No claim for this endpoint while its backlog is put in order, and no event that waits for one of its keys.
         Lane.objects.select_for_update(no_key=True).get(endpoint=endpoint)
+        _run(LOCK_KEYS, endpoint)
     changed = endpoints.update(endpoint, changes)
     if turned:
-        with connection.cursor() as cursor:
-            cursor.execute(PUT_IN_ORDER if changes["ordered"] else LET_ALL_GO, {"endpoint_id": endpoint.id})
+        _run(LET_ALL_GO, endpoint)
+        if changes["ordered"]:
+            _run(PUT_IN_ORDER, endpoint)
     return changed
 
 
@@ -78,6 +94,11 @@ def bury(endpoint_id: UUID, *, batch: int = 1000) -> int:
     with connection.cursor() as cursor:
         cursor.execute(BURY, {"endpoint_id": endpoint_id, "limit": batch})
         return int(cursor.rowcount)
+
+
+def _run(statement: str, endpoint: Endpoint) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"endpoint_id": endpoint.id, "consumer_id": endpoint.consumer_id})
 
 
 def _note(endpoint: Endpoint, kind: NoticeKind, reason: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from deliveries import bell
-from deliveries.models import Delivery, DeliveryState, Replay, ReplayStatus
+from deliveries.models import Attempt, Delivery, DeliveryState, Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.models import Consumer
 
@@ -83,6 +83,12 @@ class Filter:
     dead_reason: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    # How the last attempt ended: `http_503`, `connect_failed`, …
+    error_kind: str | None = None
+    event_id: UUID | None = None
+    ordering_key: str | None = None
+    # These and no others; None for all that match.
+    delivery_ids: tuple[UUID, ...] | None = None
 
     def stored(self) -> dict[str, Any]:
         return {
@@ -93,6 +99,10 @@ class Filter:
             "dead_reason": self.dead_reason,
             "since": self.since and self.since.isoformat(),
             "until": self.until and self.until.isoformat(),
+            "error_kind": self.error_kind,
+            "event_id": self.event_id and str(self.event_id),
+            "ordering_key": self.ordering_key,
+            "delivery_ids": None if self.delivery_ids is None else [str(each) for each in self.delivery_ids],
         }
 
     @classmethod
@@ -105,10 +115,19 @@ class Filter:
             dead_reason=stored["dead_reason"],
             since=stored["since"] and datetime.fromisoformat(stored["since"]),
             until=stored["until"] and datetime.fromisoformat(stored["until"]),
+            # Jobs stored by earlier releases do not have these.
+            error_kind=stored.get("error_kind"),
+            event_id=UUID(stored["event_id"]) if stored.get("event_id") else None,
+            ordering_key=stored.get("ordering_key"),
+            delivery_ids=_uuids(stored.get("delivery_ids")),
         )
 
     def deliveries(self) -> QuerySet[Delivery]:
-        found = Delivery.objects.filter(state=self.state, endpoint__deleted_at__isnull=True)
+        """Those that can be replayed: what a deleted endpoint was owed stays where it is."""
+        return self.matching().filter(endpoint__deleted_at__isnull=True)
+
+    def matching(self) -> QuerySet[Delivery]:
+        found = Delivery.objects.filter(state=self.state)
         if self.consumer_id is not None:
             found = found.filter(endpoint__consumer_id=self.consumer_id)
         if self.endpoint_id is not None:
@@ -121,6 +140,15 @@ class Filter:
             found = found.filter(id__gte=ids.first_at(self.since))
         if self.until is not None:
             found = found.filter(id__lt=ids.first_at(self.until))
+        if self.error_kind is not None:
+            last = Attempt.objects.filter(delivery_id=OuterRef("id"), number=OuterRef("attempt_count"))
+            found = found.filter(Exists(last.filter(error_kind=self.error_kind)))
+        if self.event_id is not None:
+            found = found.filter(event_id=self.event_id)
+        if self.ordering_key is not None:
+            found = found.filter(event__ordering_key=self.ordering_key)
+        if self.delivery_ids is not None:
+            found = found.filter(id__in=self.delivery_ids)
         return found
 
 
@@ -131,6 +159,13 @@ def replay_one(delivery: Delivery) -> None:
     if not endpoint_ids:
         raise NotReplayable(_why_not(delivery))
     transaction.on_commit(lambda: bell.ring(endpoint_ids))
+
+
+def replay_many(delivery_ids: Sequence[UUID]) -> int:
+    """A handful at once, inside the caller's transaction; how many began a new round."""
+    endpoint_ids = _put_back(delivery_ids, rate=None)
+    transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
+    return len(endpoint_ids)
 
 
 def preview(wanted: Filter) -> list[tuple[UUID, int]]:
@@ -217,9 +252,15 @@ def _budget(replay: Replay, *, now: datetime) -> tuple[int, datetime]:
     return budget, since + timedelta(seconds=budget / replay.rate_per_second)
 
 
-def _put_back(delivery_ids: Sequence[UUID], *, rate: int | None) -> list[UUID]:
+def hold_keys(delivery_ids: Sequence[UUID]) -> None:
+    """Until the end of the transaction nobody else accepts, settles or replays for these deliveries' ordering keys."""
     with connection.cursor() as cursor:
         cursor.execute(LOCK_KEYS, {"ids": list(delivery_ids)})
+
+
+def _put_back(delivery_ids: Sequence[UUID], *, rate: int | None) -> list[UUID]:
+    hold_keys(delivery_ids)
+    with connection.cursor() as cursor:
         cursor.execute(PUT_BACK, {"ids": list(delivery_ids), "spacing": 1 / rate if rate else 0.0})
         return [row[0] for row in cursor.fetchall()]
 
@@ -231,3 +272,7 @@ def _why_not(delivery: Delivery) -> str:
     if delivery.event.body is None:
         return "Its payload was removed when its retention ended."
     return f"It is {delivery.state}: it will be attempted without a replay."
+
+
+def _uuids(texts: list[str] | None) -> tuple[UUID, ...] | None:
+    return None if texts is None else tuple(UUID(text) for text in texts)

@@ -1,15 +1,15 @@
 """Forgetting, in small batches that hold no lock for long: attempts, payloads, finished deliveries, lone events.
 
 Dead letters are kept longer than what was delivered, and what is still owed is never touched. Ids are time-ordered, so
-"older than" is a range of the primary key, read from a stored position: what was looked at once is not read again.
+"older than" is a range of the primary key, read from a stored position. Each week begins at the start again: what was
+still owed when its time came may have been delivered since.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.utils import timezone
 
 from deliveries.models import Housekeeping
 from subscriptions import ids
@@ -30,7 +30,7 @@ FORGET_PAYLOADS = """
         SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
         UPDATE deliveries_event event SET body = NULL
-        WHERE id = ANY (ARRAY(SELECT id FROM old)) AND NOT EXISTS (
+        WHERE id = ANY (ARRAY(SELECT id FROM old)) AND body IS NOT NULL AND NOT EXISTS (
             SELECT FROM subscriptions_endpoint endpoint
             JOIN deliveries_delivery owed ON owed.endpoint_id = endpoint.id AND owed.event_id = event.id
             WHERE endpoint.consumer_id = event.consumer_id AND owed.state IN ('pending', 'in_flight', 'dead')
@@ -47,10 +47,11 @@ FORGET_DELIVERED = """
     ), gone AS (
         DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered'))
             AND state = 'delivered' RETURNING id
-    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
+    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone))
+    ), noticed AS (DELETE FROM deliveries_notice WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
-"""Deletes the next old deliveries that were delivered, with their attempts."""
+"""Deletes the next old deliveries that were delivered, with their attempts, and the notices of earlier deaths."""
 
 FORGET_DEAD = """
     WITH old AS (
@@ -88,7 +89,7 @@ class Days:
     dead: int
 
 
-def forget(days: Days, *, batches: int = 200) -> dict[str, int]:
+def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
     """Up to so many batches of each; the next run goes on from there. Says how many rows of each were looked at."""
     # An event outlives its dead letters: it goes when the longest of them is over.
     events = max(days.delivered, days.dead)
@@ -99,26 +100,27 @@ def forget(days: Days, *, batches: int = 200) -> dict[str, int]:
         "dead": (FORGET_DEAD, days.dead),
         "events": (FORGET_EVENTS, events),
     }
-    return {name: _forget(name, statement, kept, batches) for name, (statement, kept) in steps.items()}
+    return {name: _forget(name, statement, kept, now, batches) for name, (statement, kept) in steps.items()}
 
 
-def _forget(name: str, statement: str, kept_days: int, batches: int) -> int:
-    before = ids.first_at(timezone.now() - timedelta(days=kept_days))
+def _forget(name: str, statement: str, kept_days: int, now: datetime, batches: int) -> int:
+    before, week = ids.first_at(now - timedelta(days=kept_days)), f"{name} {now:%G-W%V}"
     total = 0
     for _ in range(batches):
-        count = _forget_batch(name, statement, before)
+        count = _forget_batch(week, statement, before)
         total += count
         if count < _BATCH:
             break
+    Housekeeping.objects.filter(name__startswith=f"{name} ").exclude(name=week).delete()
     return total
 
 
 @transaction.atomic
-def _forget_batch(name: str, statement: str, before: UUID) -> int:
-    keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=name, defaults={"position": _NOTHING})
+def _forget_batch(week: str, statement: str, before: UUID) -> int:
+    keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=week, defaults={"position": _NOTHING})
     with connection.cursor() as cursor:
         cursor.execute(statement, {"position": keeper.position, "before": before, "limit": _BATCH})
         [last, count] = cursor.fetchone() or [None, 0]
     if last is not None:
-        Housekeeping.objects.filter(name=name).update(position=last)
+        Housekeeping.objects.filter(name=week).update(position=last)
     return int(count)

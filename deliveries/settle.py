@@ -276,7 +276,8 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "address": outcome.address,
         "status_code": outcome.status_code,
         "error_kind": outcome.error_kind,
-        "error_detail": outcome.error_detail,
+        # An attempt must not go unrecorded because somebody's host name is long.
+        "error_detail": outcome.error_detail and outcome.error_detail[:255],
         "request_headers": outcome.request_headers,
         "response_headers": outcome.response_headers,
         "response_body": None if outcome.response_body is None else outcome.response_body.hex(),

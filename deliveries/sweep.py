@@ -45,26 +45,24 @@ IS_ANYTHING_LOST = """
 
 FIND_DUE_ENDPOINTS = """
     WITH RECURSIVE found AS (
+        -- The order is that of the index `delivery_due`, so no plan can do without it, whatever else there is.
         (
-            SELECT endpoint_id FROM deliveries_delivery
-            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id LIMIT 1
+            SELECT endpoint_id, due_at FROM deliveries_delivery
+            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id, due_at, id LIMIT 1
         )
         UNION ALL
-        SELECT (
-            SELECT later.endpoint_id FROM deliveries_delivery later
+        SELECT following.* FROM found CROSS JOIN LATERAL (
+            SELECT later.endpoint_id, later.due_at FROM deliveries_delivery later
             WHERE later.state = 'pending' AND NOT later.blocked AND later.endpoint_id > found.endpoint_id
-            ORDER BY later.endpoint_id LIMIT 1
-        )
-        FROM found WHERE found.endpoint_id IS NOT NULL
+            ORDER BY later.endpoint_id, later.due_at, later.id LIMIT 1
+        ) following
     )
     SELECT found.endpoint_id
     FROM found
     JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
     JOIN subscriptions_lane lane ON lane.endpoint_id = found.endpoint_id
-    WHERE endpoint.status = 'active' AND endpoint.deleted_at IS NULL AND lane.opens_at <= now() AND EXISTS (
-        SELECT FROM deliveries_delivery due
-        WHERE due.endpoint_id = found.endpoint_id AND due.state = 'pending' AND NOT due.blocked AND due.due_at <= now()
-    )
+    WHERE found.due_at <= now() AND lane.opens_at <= now() AND endpoint.status = 'active'
+        AND endpoint.deleted_at IS NULL
     LIMIT %(limit)s
 """
 """Endpoints with work that is due and may go out: skips through the due index, one step per endpoint, never per row."""

@@ -17,6 +17,7 @@ import uvloop
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.conf import settings
+from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
 from deliveries import announce, bell, caretaking, database, replay, retention, sweep
@@ -79,7 +80,7 @@ def forget() -> None:
         delivered=settings.RETENTION_DELIVERED_DAYS,
         dead=settings.RETENTION_DEAD_DAYS,
     )
-    logger.info("retention.forgotten", extra={"fields": retention.forget(days)})
+    logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
 
 
 async def _recover_lost() -> None:

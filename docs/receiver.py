@@ -105,4 +105,5 @@ if __name__ == "__main__":
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("CREATE TABLE IF NOT EXISTS inbox (id TEXT PRIMARY KEY, body BLOB NOT NULL, done BOOLEAN NOT NULL)")
     threading.Thread(target=work, daemon=True).start()
+    ThreadingHTTPServer.request_queue_size = 128  # connections that may wait to be accepted
     ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Receiver).serve_forever()

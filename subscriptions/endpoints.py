@@ -110,7 +110,16 @@ def resume(endpoint: Endpoint) -> bool:
     """True if this call made it active again. What waited goes out, whatever held the lane back before."""
     moved = _move(endpoint, old=[EndpointStatus.PAUSED, EndpointStatus.DISABLED], new=EndpointStatus.ACTIVE)
     if moved:
-        Lane.objects.filter(endpoint=endpoint).update(opens_at=timezone.now(), failure_count=0, failing_since=None)
+        # All but the allowance: behind an open breaker that is one probe, and the backlog follows with a slow start.
+        Lane.objects.filter(endpoint=endpoint).update(
+            opens_at=timezone.now(),
+            failure_count=0,
+            failing_since=None,
+            last_failure_at=None,
+            breaker_open=False,
+            cooldown_seconds=0,
+            warning_count=0,
+        )
     return moved
 
 

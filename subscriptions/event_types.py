@@ -75,9 +75,11 @@ def update(event_type: EventType, changes: dict[str, Any]) -> EventType:
 @transaction.atomic
 def delete(event_type: EventType) -> bool:
     """True if it is gone; a type with events, or that an endpoint asks for by name, is archived instead."""
+    # Locked: an event that comes at this moment waits to note its use, and then adds the type again.
+    locked = EventType.objects.select_for_update().filter(name=event_type.name).first()
     wanted = Endpoint.objects.filter(event_types__contains=[event_type.name], deleted_at__isnull=True).exists()
-    # Guarded: an event that comes at this moment sets used_at, and then nothing is deleted.
-    if not wanted and EventType.objects.filter(name=event_type.name, used_at__isnull=True).delete()[0]:
+    if locked is None or (not wanted and locked.used_at is None):
+        EventType.objects.filter(name=event_type.name).delete()
         return True
     EventType.objects.filter(name=event_type.name, archived_at__isnull=True).update(archived_at=timezone.now())
     return False

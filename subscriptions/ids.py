@@ -1,6 +1,6 @@
 """Public ids: a UUIDv7 shown as a TypeID (`evt_01jcx…`), so an id says what it names and sorts by time."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 import uuid_utils
@@ -40,3 +40,8 @@ def parse(prefix: str, text: str) -> UUID | None:
 def first_at(at: datetime) -> UUID:
     """The smallest id of that millisecond: ids are time-ordered, so a range of times is a range of ids."""
     return UUID(int=int(at.timestamp() * 1000) << 80)
+
+
+def made_at(uuid: UUID) -> datetime:
+    """When an id was made, to the millisecond."""
+    return datetime.fromtimestamp((uuid.int >> 80) / 1000, UTC)

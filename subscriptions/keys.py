@@ -84,7 +84,7 @@ def verify(secret: str) -> Caller | None:
 
 def _find(secret: str) -> Any:
     """A request's first statement. A connection that died since the last one is replaced, once, without a word."""
-    parameters = {"hash": _hash(secret), "resolution_seconds": _LAST_USED_RESOLUTION.total_seconds()}
+    parameters: dict[str, Any] = {"hash": _hash(secret), "resolution_seconds": _LAST_USED_RESOLUTION.total_seconds()}
     try:
         with connection.cursor() as cursor:
             cursor.execute(FIND_KEY, parameters)

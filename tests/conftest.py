@@ -118,6 +118,9 @@ class PumpRunner:
 
 
 async def _at_rest(connection: "psycopg.AsyncConnection") -> bool:
-    cursor = await connection.execute("SELECT EXISTS (SELECT FROM deliveries_delivery WHERE state = 'in_flight')")
-    [in_flight] = await cursor.fetchone() or [True]
-    return not in_flight and not await sweep.due_endpoints(connection, limit=1)
+    # Both under one snapshot: between two, a claim or a settlement could hide what is under way.
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor = await connection.execute("SELECT EXISTS (SELECT FROM deliveries_delivery WHERE state = 'in_flight')")
+        [in_flight] = await cursor.fetchone() or [True]
+        return not in_flight and not await sweep.due_endpoints(connection, limit=1)

@@ -4,6 +4,7 @@ Nobody sets a state by hand. Where a state takes minutes or days, `pass_time` ma
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -132,6 +133,16 @@ def pass_time(**by: float) -> None:
         cursor.execute(SHIFTED_COLUMNS, {"by": f"{timedelta(**by).total_seconds()} seconds"})
         for table, changes in cursor.fetchall():
             cursor.execute(f"UPDATE {table} SET {changes}")
+
+
+def hold_until_somebody_waits(*, seconds: float = 1) -> None:
+    """Keeps the transaction open until another one waits for a lock, or goes on without when none does."""
+    deadline = time.monotonic() + seconds
+    with connection.cursor() as cursor:
+        waits = False
+        while not waits and time.monotonic() < deadline:
+            cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
+            [waits] = cursor.fetchone() or [False]
 
 
 def states(endpoint: Endpoint) -> list[str]:

@@ -96,9 +96,9 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # Both default to the embedded servers that `make up` starts in .data/.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
-# Connections live for ten minutes in their thread; a dead one is noticed before it is used.
+# Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
+# at its key, which then runs again on a new one (subscriptions/keys.py).
 DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=600)
-DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     {
         # Parameters travel apart from the statement, in binary where that is shorter, and repeated statements are

@@ -6,9 +6,10 @@ from rest_framework.views import APIView
 
 from deliveries.api import deliveries, endpoints, events, feed, replays
 from subscriptions.api import consumers, event_types
-from subscriptions.api.problems import page_not_found, server_error
+from subscriptions.api.problems import bad_request, page_not_found, server_error
 from webhooks_platform import health
 
+handler400 = bad_request
 handler404 = page_not_found
 handler500 = server_error
 

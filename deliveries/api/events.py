@@ -45,7 +45,7 @@ class EventList(ApiView):
             result = outcome.results[0]
             if isinstance(result, Refused):
                 raise _problem(result)
-            return 202, show_event(result.event, consumer=shape.consumer)
+            return 202, _shown(result.event, outcome)
 
         return _emit(self, request, [shape], work)
 
@@ -71,7 +71,7 @@ class EventBatch(ApiView):
             results = iter(outcome.results)
             return 202, {
                 "results": [
-                    _show_result(next(results), shape) if isinstance(shape, NewEvent) else _show_refusal(shape)
+                    _show_result(next(results), outcome) if isinstance(shape, NewEvent) else _show_refusal(shape)
                     for shape in shapes
                 ]
             }
@@ -124,7 +124,9 @@ def _emit(
 ) -> HttpResponse:
     for tries_left in reversed(range(_TRIES)):
         try:
-            return view.once(request, lambda: _accepted(new_events, show))
+            return view.once(
+                request, lambda: _accepted(new_events, show), one_statement=ingest.takes_one_statement(new_events)
+            )
         except ingest.Raced:
             if not tries_left:
                 break
@@ -146,12 +148,16 @@ def _sized(shape: NewEvent | Errors, item: Any) -> NewEvent | Errors | Problem:
     return shape
 
 
-def _show_result(result: ingest.Result, shape: NewEvent) -> dict[str, Any]:
+def _shown(event: Event, outcome: Outcome) -> dict[str, Any]:
+    return show_event(event, consumer=outcome.consumers[event.consumer_id])
+
+
+def _show_result(result: ingest.Result, outcome: Outcome) -> dict[str, Any]:
     match result:
         case Accepted():
-            return {"status": "accepted", "event": show_event(result.event, consumer=shape.consumer)}
+            return {"status": "accepted", "event": _shown(result.event, outcome)}
         case Duplicate():
-            return {"status": "duplicate", "event": show_event(result.event, consumer=shape.consumer)}
+            return {"status": "duplicate", "event": _shown(result.event, outcome)}
         case Refused():
             return {"status": "refused", "problem": _problem(result).document()}
 

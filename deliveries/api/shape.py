@@ -36,7 +36,7 @@ def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
         data=field("data", lambda value: isinstance(value, dict), "A JSON object.", required=True),
         producer_id=field(
             "id",
-            _matches(PRODUCER_ID),
+            _is_own_id,
             "1 to 255 letters, digits and _ : @ ~ = + - (no dot: signatures use it).",
         ),
         api_version=field("api_version", _matches(_API_VERSION), "1 to 64 letters, digits and . _ -"),
@@ -58,6 +58,11 @@ def _is_text(value: Any) -> bool:
 
 def _is_type(value: Any) -> bool:
     return isinstance(value, str) and is_name(value)
+
+
+def _is_own_id(value: Any) -> bool:
+    # `events/batch/` is a place of its own.
+    return _matches(PRODUCER_ID)(value) and value != "batch"
 
 
 def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:

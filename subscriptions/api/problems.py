@@ -76,6 +76,10 @@ def handle(exc: Exception, context: Mapping[str, Any]) -> Response | None:
     return Response(problem.document(), status=problem.status, headers=problem.headers, content_type=CONTENT_TYPE)
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain(Problem(400, "bad_request", "The request is malformed, or its Host is not in ALLOWED_HOSTS."))
+
+
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _plain(Problem(404, "not_found", "There is nothing at this address."))
 

@@ -1,16 +1,40 @@
 """deliveries/deliver.py with everything real: accepted over the API, claimed, signed, sent, settled."""
 
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import orjson
 import pytest
+import redis
+import redis.asyncio
 import stripe
+from django.conf import settings
+from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
-from deliveries.models import Attempt, Delivery
+from deliveries import database, tasks
+from deliveries.deliver import Pool, Pump
+from deliveries.health import Breaker
+from deliveries.models import Attempt, Delivery, Event, Lease
+from deliveries.transport import GuardedTransport
 from subscriptions import endpoints
-from subscriptions.models import Consumer
+from subscriptions.models import Consumer, Lane
+from subscriptions.targets import policy
 from tests.conftest import Api, PumpRunner
-from tests.receiver import Receiver, Reply
+from tests.local import free_port
+from tests.receiver import Received, Receiver, Reply, running_receiver
+from tests.walk import accept, answering, new_endpoint, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+NEVER = Breaker(failures=1_000_000, first_cooldown=1, longest_cooldown=1)
 
 EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999, "note": "Grüße 🎉\u2028"}}
 
@@ -79,3 +103,400 @@ def test_w13_the_last_attempt_fails_and_the_delivery_is_dead(
     assert (delivery.state, delivery.attempt_count, delivery.dead_reason) == ("dead", 3, "attempts_exhausted")
     assert len(receiver.received) == 3
     assert [received.headers["Webhook-Attempt"] for received in receiver.received] == ["1", "2", "3"]
+
+
+@asynccontextmanager
+async def running_pumps(
+    count: int = 1, *, transport: httpx.AsyncBaseTransport | None = None, redis_url: str | None = None, **changes: Any
+) -> AsyncIterator[dict[asyncio.Task[None], Pump]]:
+    """Pumps at work until the block ends; then each is stopped, and has settled what it had in flight."""
+    options = replace(tasks.options(), **{"idle_seconds": 60, "sweep_seconds": 0.05, **changes})
+    async with AsyncExitStack() as stack:
+        running = {}
+        for _ in range(count):
+            pool: Pool = AsyncConnectionPool(
+                database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
+            )
+            client = redis.asyncio.Redis.from_url(redis_url or settings.REDIS_URL, socket_timeout=5)
+            carrier = transport or GuardedTransport(policy=policy())
+            for resource in (pool, client, carrier):
+                await stack.enter_async_context(resource)
+            pump = Pump(pool=pool, bell_client=client, transport=carrier, options=options)
+            running[asyncio.create_task(pump.run())] = pump
+        try:
+            yield running
+        finally:
+            for pump in running.values():
+                pump.stop()
+            await asyncio.wait_for(asyncio.gather(*running), 30)
+
+
+async def until(condition: Callable[[], bool], running: dict[asyncio.Task[None], Pump], *, seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            ended, _ = await asyncio.wait(running, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
+            assert not ended, "a pump ended by itself"
+
+
+def pump_until(condition: Callable[[], bool], *, count: int = 1, **changes: Any) -> None:
+    """Runs pumps until the receiver has seen enough; a lane that is closed for a moment does not end them."""
+
+    async def main() -> None:
+        async with running_pumps(count, **changes) as running:
+            await until(condition, running)
+
+    asyncio.run(main())
+
+
+def ids_of(received: list[Received]) -> list[str]:
+    return [each.headers["Webhook-Id"] for each in received]
+
+
+@pytest.fixture
+def other_receiver() -> Iterator[Receiver]:
+    with running_receiver() as running:
+        yield running
+
+
+# ── on the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_w01_a_delivery_is_a_post_of_json(producer: Api, acme: Consumer, receiver: Receiver, pump: PumpRunner) -> None:
+    new_endpoint(acme, url=receiver.url)
+    event = producer.post("events/", EVENT, headers={"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}).json()
+
+    pump.run()
+
+    [received] = receiver.received
+    assert (received.path, received.headers["Content-Type"]) == ("/hook", "application/json")
+    assert received.headers["User-Agent"] == "webhooks-platform/1"
+    assert received.headers["Idempotency-Key"] == event["id"]
+    assert received.headers["traceparent"] == f"00-{'a' * 32}-{'b' * 16}-01"
+    assert orjson.loads(received.body) == {
+        "id": event["id"],
+        "type": "invoice.paid",
+        "created_at": event["created_at"],
+        "api_version": "1",
+        "data": EVENT["data"],
+    }
+
+
+def test_w03_the_bytes_received_are_the_bytes_stored_and_signed(
+    producer: Api, acme: Consumer, receiver: Receiver, pump: PumpRunner
+) -> None:
+    _, secret = endpoints.create(consumer=acme, url=receiver.url)
+    data = (
+        '{"z":"Grüße 🎉","a":"\u2028\u2029","float":0.1,"tiny":5e-324,"whole":1.0,"big":9007199254740993,'
+        '"huge":18446744073709551615,"empty":{"list":[],"object":{},"text":"","null":null},"quote":"\\"\\\\/"}'
+    )
+
+    answer = producer.post("events/", f'{{"consumer":"acme","type":"t","data":{data}}}')
+    assert answer.status_code == 202, answer.content
+    pump.run()
+
+    [received] = receiver.received
+    assert received.body.partition(b'"data":')[2] == data.encode() + b"}"
+    assert received.body == bytes(Event.objects.get().body or b"")
+    assert stripe.WebhookSignature.verify_header(
+        received.body.decode(), received.headers["Webhook-Signature"], secret, tolerance=5
+    )
+
+
+def test_w04_w05_a_retry_has_the_same_id_and_body_and_a_fresh_timestamp(
+    producer: Api, acme: Consumer, receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    _, secret = endpoints.create(consumer=acme, url=receiver.url, retry_schedule=[0, 2])
+    receiver.answer = lambda received: Reply(status=500)
+    producer.post("events/", EVENT)
+    producer.post("events/", EVENT)
+
+    pump_until(lambda: len(receiver.received) == 4)
+
+    by_event = [
+        [r for r in receiver.received if r.headers["Webhook-Id"] == each] for each in set(ids_of(receiver.received))
+    ]
+    assert [len(attempts) for attempts in by_event] == [2, 2]
+    for first, second in by_event:
+        assert first.body == second.body
+        assert [r.headers["Webhook-Attempt"] for r in (first, second)] == ["1", "2"]
+        assert int(second.headers["Webhook-Timestamp"]) > int(first.headers["Webhook-Timestamp"])
+        for received in (first, second):
+            assert abs(received.at - int(received.headers["Webhook-Timestamp"])) <= 2
+            assert stripe.WebhookSignature.verify_header(
+                received.body.decode(), received.headers["Webhook-Signature"], secret, tolerance=5
+            )
+
+
+def numbered(base: int) -> Callable[[Received], Reply]:
+    """Answers event number n with status base + n. These statuses have no body by definition: 204, 205, 304."""
+
+    def answer(received: Received) -> Reply:
+        status = base + int(orjson.loads(received.body)["data"]["number"])
+        body = b"" if status in (204, 205, 304) else b"ok"
+        return Reply(status=status, body=body, headers={"Location": "http://127.0.0.1:9/elsewhere"})
+
+    return answer
+
+
+def test_w07_each_of_200_to_299_succeeds(acme: Consumer, receiver: Receiver, pump: PumpRunner) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url)
+    receiver.answer = numbered(200)
+    accept(acme, 100)
+
+    assert pump.run() == 100
+
+    assert states(endpoint) == ["delivered"] * 100
+    assert set(Attempt.objects.values_list("status_code", flat=True)) == set(range(200, 300))
+    assert len(receiver.received) == 100
+
+
+def test_w07_each_of_300_to_399_fails_and_causes_no_second_request(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner
+) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url, retry_schedule=[0])
+    receiver.answer = numbered(300)
+    accept(acme, 100)
+
+    assert pump.run(breaker=NEVER) == 0
+
+    assert states(endpoint) == ["dead"] * 100
+    assert sorted(Attempt.objects.values_list("status_code", "error_kind")) == [
+        (status, f"http_{status}") for status in range(300, 400)
+    ]
+    assert len(receiver.received) == len(set(ids_of(receiver.received))) == 100
+
+
+@pytest.mark.parametrize("status_code", [429, 503])
+def test_w09_a_retry_after_holds_the_whole_endpoint_back_that_long_and_nobody_else(
+    acme: Consumer, receiver: Receiver, other_receiver: Receiver, redis_client: "redis.Redis", status_code: int
+) -> None:
+    new_endpoint(acme, url=receiver.url, max_in_flight=1)
+    other = new_endpoint(acme, url=other_receiver.url)
+    replies = iter([Reply(status=status_code, headers={"Retry-After": "1"})])
+    receiver.answer = lambda received: next(replies, Reply())
+    accept(acme, 5)
+
+    pump_until(lambda: len(receiver.received) == 6)
+
+    refused, *rest = receiver.received
+    assert min(received.at for received in rest) - refused.at >= 1
+    assert states(other) == ["delivered"] * 5
+    assert max(received.at for received in other_receiver.received) - refused.at < 1
+
+
+def test_w09_nonsense_in_a_retry_after_is_ignored_and_a_year_is_a_day(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner
+) -> None:
+    new_endpoint(acme, url=receiver.url, event_types=["a"])
+    new_endpoint(acme, url=receiver.url, event_types=["b"])
+    values = {"a": "Sun, 01 Mar 2026 12:00:07 +99999999999999999999", "b": "31536000"}
+    receiver.answer = lambda received: Reply(
+        status=503, headers={"Retry-After": values[orjson.loads(received.body)["type"]]}
+    )
+    accept(acme, type="a")
+    accept(acme, type="b")
+
+    pump.run()
+
+    waits = {
+        lane.endpoint.event_types[0]: (lane.opens_at - lane.last_failure_at).total_seconds()
+        for lane in Lane.objects.select_related("endpoint")
+        if lane.last_failure_at
+    }
+    assert waits == {"a": pytest.approx(30, abs=1), "b": pytest.approx(86_400, abs=1)}
+
+
+# ── who holds up whom ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_w10_a_receiver_that_never_answers_is_cut_off_and_holds_nobody_up(
+    acme: Consumer, receiver: Receiver, other_receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    silent = new_endpoint(acme, url=receiver.url, timeout_seconds=1, retry_schedule=[0])
+    new_endpoint(acme, url=other_receiver.url)
+    over = threading.Event()
+    receiver.answer = lambda received: Reply() if over.wait(20) else Reply(status=500)
+    accept(acme, 40)
+    started = time.time()
+
+    try:
+        pump_until(lambda: len(receiver.received) >= 20)
+    finally:
+        over.set()
+
+    assert len(other_receiver.received) == 40
+    assert max(received.at for received in other_receiver.received) - started < 1
+    first = receiver.received[0].at
+    assert sum(received.at - first < 0.9 for received in receiver.received) == 10
+    attempts = Attempt.objects.filter(delivery__endpoint=silent)
+    assert set(attempts.values_list("error_kind", flat=True)) == {"read_timeout"}
+    assert all(1000 <= duration < 1500 for duration in attempts.values_list("duration_ms", flat=True))
+
+
+def test_three_pumps_together_never_go_over_an_endpoints_cap(
+    acme: Consumer, receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    new_endpoint(acme, url=receiver.url, max_in_flight=4)
+    held = threading.Event()
+    receiver.answer = lambda received: Reply(status=500 if held.wait(0.01) else 200)
+    accept(acme, 150)
+
+    pump_until(lambda: len(receiver.received) == 150, count=3)
+
+    assert receiver.most_at_once == 4
+    assert len(set(ids_of(receiver.received))) == 150
+
+
+def test_a_rate_limit_holds_at_the_receiver_over_every_window(
+    acme: Consumer, receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    new_endpoint(acme, url=receiver.url, rate_limit_per_second=30, max_in_flight=100)
+    accept(acme, 45)
+
+    pump_until(lambda: len(receiver.received) == 45, count=2)
+
+    # The bucket holds a tenth of a second, three requests; half a one is for what the network adds.
+    times = sorted(received.at for received in receiver.received)
+    for first, begin in enumerate(times):
+        for count, end in enumerate(times[first:], start=1):
+            assert count <= 3.5 + 30 * (end - begin) + 1
+    assert times[-1] - times[0] <= 45 / 30 + 1
+
+
+def test_endpoints_take_turns_when_slots_are_few(acme: Consumer, pump: PumpRunner) -> None:
+    """Regression: endpoints that found no slot lost their turn, so the same ones went first again and again."""
+    for number in range(12):
+        new_endpoint(acme, url=f"https://receiver.test/{number}")
+    accept(acme, 8)
+    order: list[str] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        order.append(request.url.path)
+        return httpx.Response(200)
+
+    assert pump.run(transport=httpx.MockTransport(take), concurrency=3) == 96
+
+    # After half of it, nobody has had everything and nobody nothing.
+    half = Counter(order[:48])
+    assert len(half) == 12
+    assert max(half.values()) <= 6
+
+
+# ── stopping, and going without Redis ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
+    acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    endpoint = new_endpoint(acme, max_in_flight=7)
+    accept(acme, 20)
+    under_way: list[httpx.Request] = []
+
+    async def main() -> None:
+        answer = asyncio.Event()
+
+        async def take(request: httpx.Request) -> httpx.Response:
+            under_way.append(request)
+            await answer.wait()
+            return httpx.Response(200)
+
+        async with running_pumps(transport=httpx.MockTransport(take)) as running:
+            await until(lambda: len(under_way) == 7, running)
+            [pump] = running.values()
+            pump.stop()
+            answer.set()
+
+    asyncio.run(main())
+
+    assert len(under_way) == 7
+    assert states(endpoint) == ["delivered"] * 7 + ["pending"] * 13
+    assert Attempt.objects.count() == 7
+    assert Lease.objects.count() == 0
+
+
+def test_a_pump_that_may_wait_no_longer_leaves_what_is_in_flight_to_the_next_one(
+    acme: Consumer, pump: PumpRunner
+) -> None:
+    endpoint = new_endpoint(acme)
+    accept(acme, 3)
+    under_way: list[httpx.Request] = []
+
+    async def main() -> None:
+        async def take(request: httpx.Request) -> httpx.Response:
+            under_way.append(request)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async with running_pumps(transport=httpx.MockTransport(take), drain_seconds=0.1) as running:
+            await until(lambda: len(under_way) == 3, running)
+
+    asyncio.run(main())
+    assert (states(endpoint), Lease.objects.count()) == (["in_flight"] * 3, 0)
+
+    assert pump.run(transport=answering(200)) == 3
+    assert sorted(Attempt.objects.values_list("number", "error_kind"), key=str) == [
+        *[(1, "worker_lost")] * 3,
+        *[(2, None)] * 3,
+    ]
+
+
+def test_without_redis_the_sweep_alone_delivers(acme: Consumer, receiver: Receiver) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url)
+    accept(acme, 25)
+
+    pump_until(lambda: len(receiver.received) == 25, redis_url=f"redis://127.0.0.1:{free_port()}")
+
+    assert states(endpoint) == ["delivered"] * 25
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_w15_keys_go_in_sequence_across_a_failing_head_and_do_not_hold_each_other_up(
+    acme: Consumer, receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    new_endpoint(acme, url=receiver.url, ordered=True, retry_schedule=[0, 1, 0])
+    log: list[tuple[str, int]] = []
+    open_requests: Counter[str] = Counter()
+    together = []
+    guard = threading.Lock()
+
+    def answer(received: Received) -> Reply:
+        body = orjson.loads(received.body)
+        key, sequence = body["ordering_key"], body["sequence"]
+        with guard:
+            log.append((key, sequence))
+            open_requests[key] += 1
+            together.append(open_requests[key])
+            failing = key == "a" and log.count((key, sequence)) < 3 and sequence == 1
+        with guard:
+            open_requests[key] -= 1
+        return Reply(status=500) if failing else Reply()
+
+    receiver.answer = answer
+    accept(acme, 4, ordering_key="a")
+    accept(acme, 8, ordering_key="b")
+
+    pump_until(lambda: len(log) == 14, count=3)
+
+    a, b = ([sequence for key, sequence in log if key == wanted] for wanted in "ab")
+    assert a == [1, 1, 1, 2, 3, 4]
+    assert b == list(range(1, 9))
+    assert max(together) == 1
+    # All of b went out while a's head waited for its second attempt.
+    assert log.index(("b", 8)) < [index for index, entry in enumerate(log) if entry == ("a", 1)][1]
+    assert set(Delivery.objects.values_list("state", flat=True)) == {"delivered"}
+
+
+def test_w15_a_dead_head_lets_the_rest_of_its_key_go(
+    acme: Consumer, receiver: Receiver, redis_client: "redis.Redis"
+) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url, ordered=True, retry_schedule=[0, 0])
+    receiver.answer = lambda received: Reply(status=500 if orjson.loads(received.body)["sequence"] == 1 else 200)
+    accept(acme, 3, ordering_key="a")
+
+    pump_until(lambda: len(receiver.received) == 4)
+
+    sent = [orjson.loads(received.body)["sequence"] for received in receiver.received]
+    assert sent == [1, 1, 2, 3]
+    assert states(endpoint) == ["dead", "delivered", "delivered"]

@@ -120,22 +120,20 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def outcomes(deliveries: list[Delivery]) -> dict[str, Any]:
-    count = len(deliveries)
-    return {
-        "delivery_ids": [delivery.id for delivery in deliveries],
-        "numbers": [delivery.attempt_count for delivery in deliveries],
-        "states": ["delivered"] * count,
-        "waits": [0.0] * count,
-        "dead_reasons": [None] * count,
-        "attempt_ids": [ids.new_uuid() for _ in deliveries],
-        "started_ats": [delivery.created_at for delivery in deliveries],
-        "durations_ms": [5] * count,
-        "urls": ["https://receiver.test/"] * count,
-        "addresses": [None] * count,
-        "status_codes": [200] * count,
-        "error_kinds": [None] * count,
-        "error_details": [None] * count,
-        "request_headers": ["[]"] * count,
-        "response_headers": [None] * count,
-        "response_bodies": [b"ok"] * count,
-    }
+    rows = [
+        {
+            "delivery_id": delivery.id,
+            "number": delivery.attempt_count,
+            "state": "delivered",
+            "wait": 0.0,
+            "attempt_id": ids.new_uuid(),
+            "started_at": delivery.created_at,
+            "duration_ms": 5,
+            "url": "https://receiver.test/",
+            "status_code": 200,
+            "request_headers": [],
+            "response_body": b"ok".hex(),
+        }
+        for delivery in deliveries
+    ]
+    return {"outcomes": orjson.dumps(rows).decode(), "delivery_ids": [delivery.id for delivery in deliveries]}

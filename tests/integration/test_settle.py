@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+from uuid import UUID
 
 import orjson
 import pytest
@@ -25,6 +26,7 @@ from tests.walk import (
     answered,
     claim_for,
     connect,
+    hold_until_somebody_waits,
     new_endpoint,
     pass_time,
     settle_all,
@@ -409,29 +411,20 @@ def test_w15_accepting_while_a_dead_head_is_settled_never_leaves_a_key_stuck(acm
     endpoint = new_endpoint(acme, ordered=True)
     accept(acme, ordering_key="a")
     [head] = claim_for(endpoint).deliveries
-    accepted, settling = threading.Event(), threading.Event()
+    accepted = threading.Event()
 
     def produce() -> None:
         try:
             with transaction.atomic():
                 ingest.accept([_keyed(acme, "a")], now=timezone.now())
                 accepted.set()
-                settling.wait(5)
+                hold_until_somebody_waits()
         finally:
             connection.close()
 
-    def work() -> set[object]:
-        accepted.wait(5)
-
-        async def main(own: AsyncConnection) -> set[object]:
-            settler = asyncio.create_task(settle(own, [answered(head, 410)], breaker=BREAKER))
-            # It must wait for the producer; a moment later that one commits.
-            await asyncio.wait([settler], timeout=0.2)
-            assert not settler.done()
-            settling.set()
-            return set((await settler).unblocked)
-
-        return with_connection(main)
+    def work() -> set[UUID]:
+        assert accepted.wait(10)
+        return settle_all(answered(head, 410), breaker=BREAKER).unblocked
 
     assert _beside(produce, work) == {endpoint.id}
     assert Delivery.objects.get(sequence=2).blocked is False

@@ -221,8 +221,10 @@ def test_w08_a_receiver_that_wants_nothing_more_is_disabled_once_with_its_reason
 # ── which attempts say something about the endpoint ──────────────────────────────────────────────────────────────────
 
 
-def signal_of(status_code: int | None, error_kind: str | None = None, **more: datetime) -> Signal | None:
-    facts = Facts(status_code=status_code, error_kind=error_kind, **more)
+def signal_of(
+    status_code: int | None, error_kind: str | None = None, *, retry_after: datetime | None = None
+) -> Signal | None:
+    facts = Facts(status_code=status_code, error_kind=error_kind, retry_after=retry_after)
     verdict = Delivered() if status_code and 200 <= status_code < 300 else RetryAt(at(60))
     return read_signal(facts, verdict, now=NOW)
 

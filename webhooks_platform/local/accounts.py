@@ -20,9 +20,9 @@ def server_account(folder: DataFolder) -> Account | None:
     """The owner of the data there is, else `postgres` where that user exists, else `nobody`. None when not root."""
     if os.geteuid() != 0:
         return None
-    if folder.postgres.exists() and (owner := folder.postgres.stat().st_uid) != 0:
-        entry = pwd.getpwuid(owner)
-        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    if folder.postgres.exists() and (owner := folder.postgres.stat()).st_uid != 0:
+        # By number: in a container, the owner of a mounted folder need not have a name.
+        return Account(f"#{owner.st_uid}", owner.st_uid, owner.st_gid)
     for name in ("postgres", "nobody"):
         try:
             entry = pwd.getpwnam(name)
@@ -47,7 +47,9 @@ def private_dir(path: Path, account: Account | None) -> None:
 def open_way(path: Path, account: Account | None, say: Say) -> None:
     """Let the account pass through every folder above `path`."""
     if account:
-        closed = [parent for parent in path.parents if _lacks(parent, account, 0o1)]
+        # The way as written, and the way behind any links in it.
+        parents = dict.fromkeys([*path.parents, *path.resolve().parents])
+        closed = [parent for parent in parents if _lacks(parent, account, 0o1)]
         for parent in closed:
             _grant(parent, account, 0o1)
         if closed:

@@ -47,11 +47,14 @@ class Options:
 
 def read_options(env: Mapping[str, str]) -> Options:
     port = _number(env, "PORT", default=8000, low=1, high=65535)
+    receiver_port = _number(env, "RECEIVER_PORT", default=port + 1, low=1, high=65535)
+    if receiver_port == port:
+        raise SetupError(f"PORT and RECEIVER_PORT are both {port}. Each needs one of its own.")
     return Options(
         data_dir=Path(env.get("DATA_DIR") or BASE_DIR / ".data").resolve(),
         host=env.get("HOST") or "127.0.0.1",
         port=port,
-        receiver_port=_number(env, "RECEIVER_PORT", default=port + 1, low=1, high=65535),
+        receiver_port=receiver_port,
         delivery_workers=_number(env, "DELIVERY_WORKERS", default=2, low=1, high=64),
         server_wait_seconds=_number(env, "SERVER_WAIT_SECONDS", default=30, low=1, high=600),
     )

@@ -47,7 +47,10 @@ def emit(url: str, key: str) -> str:
 
 
 def is_delivered(url: str, key: str, *, event: str, endpoint: str) -> bool:
-    found = _call(f"{url}/api/v1/events/{event}/deliveries/", key)["results"]
+    try:
+        found = _call(f"{url}/api/v1/events/{event}/deliveries/", key)["results"]
+    except CallFailed:  # a web server that is just being restarted knows no more than "not yet"
+        return False
     return any(delivery["endpoint"] == endpoint and delivery["state"] == "delivered" for delivery in found)
 
 

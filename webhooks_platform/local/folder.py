@@ -46,7 +46,9 @@ def claim(data_dir: Path, *, url: str = "") -> Iterator[DataFolder]:
     """Hold the folder until the block ends. The kernel lets go of the lock with the process, however it dies."""
     path = data_dir.resolve()
     try:
-        (path / "logs").mkdir(parents=True, exist_ok=True)
+        # Others may pass through (the servers' user has to, when we are root) and look at nothing.
+        path.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (path / "logs").mkdir(mode=0o700, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except PermissionError as error:
         raise SetupError(

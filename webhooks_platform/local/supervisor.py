@@ -18,6 +18,7 @@ LONGEST_DELAY_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
 TICK_SECONDS = 0.05
 LOG_CHECK_SECONDS = 10.0
+ECHO_SECONDS = 0.3
 
 
 class Interrupted(Exception):
@@ -41,6 +42,7 @@ class Supervisor:
         self._on_wait = on_wait
         self._supervised: list[Supervised] = []
         self._signal_count = 0
+        self._signalled_at = float("-inf")
         self._logs_checked_at = 0.0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
@@ -101,7 +103,11 @@ class Supervisor:
         return clean
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._signal_count += 1
+        # One Ctrl-C or one `kill` may arrive twice, once by way of make. No person is that quick.
+        now = time.monotonic()
+        if now > self._signalled_at + ECHO_SECONDS:
+            self._signal_count += 1
+        self._signalled_at = now
 
     def _notice_death(self, each: Supervised, now: float) -> None:
         assert each.child is not None

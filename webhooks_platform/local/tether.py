@@ -18,6 +18,8 @@ PR_SET_PDEATHSIG = 1
 def main(arguments: list[str]) -> None:
     parent, signal, uid, gid = (int(argument) for argument in arguments[:4])
     command = arguments[4:]
+    # What the stack writes (logs, the receiver's inbox) is its owner's business.
+    os.umask(0o077)
     if uid >= 0:
         os.setgroups([gid])
         os.setgid(gid)

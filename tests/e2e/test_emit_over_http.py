@@ -1,0 +1,188 @@
+"""Emitting over real HTTP to real processes: in parallel, while the web server is killed, and while Redis is away."""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from deliveries.models import Delivery, Event, OrderingKey
+from subscriptions import endpoints, keys
+from subscriptions.models import Consumer, IdempotencyRecord, Role
+from tests.local import wait_until
+from tests.receiver import Receiver
+from tests.stack import Stack, StartStack
+from webhooks_platform.local.server import RunningServer
+
+EVENT: dict[str, Any] = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
+
+
+def new_key() -> str:
+    return keys.issue(role=Role.PRODUCER)[1]
+
+
+# ── One key, two hundred callers ─────────────────────────────────────────────────────────────────────────────────────
+
+CALLERS = 200
+
+
+def test_two_hundred_parallel_requests_with_one_key_make_one_event(start_stack: StartStack, acme: Consumer) -> None:
+    stack = start_stack("web")
+    for number in range(3):
+        endpoints.create(consumer=acme, url=f"http://127.0.0.1:9/{number}")
+    client = stack.client(new_key(), seconds=60)
+    body = {**EVENT, "ordering_key": "invoice-17"}
+    together = threading.Barrier(CALLERS)
+
+    def call(_: int) -> httpx.Response:
+        together.wait(30)
+        return client.post("events/", json=body, headers={"Idempotency-Key": "order-17"})
+
+    with ThreadPoolExecutor(max_workers=CALLERS) as pool:
+        answers = list(pool.map(call, range(CALLERS)))
+
+    event = Event.objects.get()
+    accepted = [answer for answer in answers if answer.status_code == 202]
+    told_to_wait = [answer for answer in answers if answer.status_code == 409]
+    assert len(accepted) + len(told_to_wait) == CALLERS
+    assert {answer.content for answer in accepted} == {accepted[0].content}
+    assert accepted[0].json()["id"] == event.public_id
+    assert sum("Idempotent-Replayed" not in answer.headers for answer in accepted) == 1
+    assert {answer.json()["code"] for answer in told_to_wait} <= {"idempotency_in_progress"}
+    assert (Delivery.objects.count(), event.delivery_count, IdempotencyRecord.objects.count()) == (3, 3, 1)
+    assert (event.sequence, OrderingKey.objects.get().last_sequence) == (1, 1)
+
+
+# ── kill -9 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+EVENTS, PRODUCERS, KILLS = 400, 8, 2
+
+
+class Producers:
+    """Threads that emit numbered events, and send what was not answered again with its key once the server is back."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+        self._server_is_up = threading.Event()
+        self._server_is_up.set()
+        self.answered: dict[int, str] = {}
+        self.unanswered: set[int] = set()
+
+    def emit(self, number: int) -> None:
+        body = {**EVENT, "data": {"number": number}}
+        while number not in self.answered:
+            assert self._server_is_up.wait(30)
+            try:
+                answer = self._client.post("events/", json=body, headers={"Idempotency-Key": f"key-{number}"})
+            except httpx.TransportError:
+                self.unanswered.add(number)
+                continue
+            assert answer.status_code == 202, answer.text
+            self.answered[number] = answer.json()["id"]
+
+    def kill_while_they_emit(self, stack: Stack) -> None:
+        """Everybody goes on once the server is ready again."""
+        seen = len(self.answered)
+        wait_until(lambda: len(self.answered) > seen + 50)
+        stack.kill("web")
+        self._server_is_up.clear()
+        try:
+            stack.restart("web")
+            stack.wait_ready()
+        finally:
+            self._server_is_up.set()
+
+
+def test_kill_9_of_the_web_server_loses_no_answered_event_and_doubles_no_retried_one(
+    start_stack: StartStack, acme: Consumer
+) -> None:
+    stack = start_stack("web")
+    endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
+    producers = Producers(stack.client(new_key()))
+
+    with ThreadPoolExecutor(max_workers=PRODUCERS) as pool:
+        emitting = [pool.submit(producers.emit, number) for number in range(EVENTS)]
+        for _ in range(KILLS):
+            producers.kill_while_they_emit(stack)
+    for future in emitting:
+        future.result()
+
+    stored = {event.public_id: orjson.loads(event.body or b"")["data"]["number"] for event in Event.objects.all()}
+    assert producers.unanswered, "no request was under way at any kill"
+    assert stored == {event_id: number for number, event_id in producers.answered.items()}
+    assert sorted(stored.values()) == list(range(EVENTS))
+    assert (Delivery.objects.count(), IdempotencyRecord.objects.count()) == (EVENTS, EVENTS)
+
+
+# ── Redis ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def stop(valkey: RunningServer) -> Callable[[], None]:
+    valkey.stop()
+    return valkey.start
+
+
+def hang(valkey: RunningServer) -> Callable[[], None]:
+    """Worse than stopped: connections are taken, and nothing is answered."""
+    os.kill(valkey.pid, signal.SIGSTOP)
+    return lambda: os.kill(valkey.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("take_away", [stop, hang])
+def test_with_redis_away_emits_are_answered_in_time_and_delivered_later(
+    take_away: Callable[[RunningServer], Callable[[], None]],
+    own_valkey: RunningServer,
+    start_stack: StartStack,
+    acme: Consumer,
+    receiver: Receiver,
+) -> None:
+    programs = ("web", "deliveries1", "background", "beat")
+    stack = start_stack(*programs, REDIS_URL=own_valkey.url, DELIVERY_SWEEP_SECONDS="0.3")
+    endpoints.create(consumer=acme, url=receiver.url)
+    client = stack.client(new_key())
+    first = client.post("events/", json=EVENT).json()["id"]
+    receiver.wait_for(1)
+
+    bring_back = take_away(own_valkey)
+    try:
+        answers = [timed_emit(client, number) for number in range(100)]
+    finally:
+        bring_back()
+
+    assert Counter(answer.status_code for answer, _ in answers) == {202: 100}
+    assert max(seconds for _, seconds in answers) < 1
+    # Each was sent twice with its key; Redis is not what makes that safe.
+    events = {answer.json()["id"] for answer, _ in answers} | {first}
+    assert (Event.objects.count(), len(events)) == (51, 51)
+    wait_until(lambda: Delivery.objects.filter(state="delivered").count() == 51, seconds=30)
+    assert {received.headers["Webhook-Id"] for received in receiver.received} == events
+
+
+def timed_emit(client: httpx.Client, number: int) -> tuple[httpx.Response, float]:
+    started_at = time.monotonic()
+    answer = client.post("events/", json=EVENT, headers={"Idempotency-Key": f"key-{number // 2}"})
+    return answer, time.monotonic() - started_at
+
+
+# ── What only a real server can get ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_b_a_body_without_a_length_or_far_too_long_is_refused(start_stack: StartStack, acme: Consumer) -> None:
+    client = start_stack("web").client(new_key())
+    json = {"Content-Type": "application/json"}
+
+    in_chunks = client.post("events/", content=iter([orjson.dumps(EVENT)]), headers=json)
+    too_long = client.post("events/", content=b" " * 10_000_000, headers=json)
+    after = client.post("events/", json=EVENT)
+
+    assert (in_chunks.status_code, in_chunks.json()["code"]) == (411, "length_required")
+    assert (too_long.status_code, too_long.json()["code"]) == (413, "payload_too_large")
+    assert after.status_code == 202
+    assert Event.objects.count() == 1
