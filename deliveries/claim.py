@@ -44,6 +44,10 @@ CLAIM_DUE = """
         JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
         WHERE endpoint.id = ANY (string_to_array(current_setting('webhooks.lanes'), ',')::uuid[])
             AND endpoint.status = 'active' AND endpoint.deleted_at IS NULL
+            AND NOT EXISTS (
+                SELECT FROM subscriptions_hold held
+                WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
+            )
     ), picked AS MATERIALIZED (
         SELECT due.id, lane.room
         FROM lane CROSS JOIN LATERAL (

@@ -24,7 +24,7 @@ import redis.asyncio
 import redis.exceptions
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from deliveries import bell, retry, sweep
+from deliveries import bell, retry, sweep, tally
 from deliveries.attempt import attempt
 from deliveries.claim import Claimed, claim, close_lease, renew_lease
 from deliveries.health import Breaker
@@ -88,6 +88,7 @@ class Pump:
         self._attempts: set[asyncio.Task[None]] = set()
         self._busy_at = time.monotonic()
         self._bell_works = True
+        self._tally = tally.Counter()
         self.delivered_count = 0
 
     def stop(self) -> None:
@@ -102,7 +103,14 @@ class Pump:
             async with asyncio.TaskGroup() as group:
                 helpers = [
                     group.create_task(helper())
-                    for helper in (self._listen, self._sweep, self._renew, self._settle, self._watch_idle)
+                    for helper in (
+                        self._listen,
+                        self._sweep,
+                        self._renew,
+                        self._settle,
+                        self._watch_idle,
+                        self._flush_tally,
+                    )
                 ]
                 await self._claim()
                 await self._drain()
@@ -113,6 +121,7 @@ class Pump:
         finally:
             for task in self._attempts:
                 task.cancel()
+            await self._write_tally()
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
             with suppress(psycopg.Error, PoolTimeout):
                 async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
@@ -223,6 +232,8 @@ class Pump:
                 self.delivered_count += isinstance(outcome.verdict, retry.Delivered)
                 self._remember_health(outcome)
                 _log(delivery, outcome, moved=delivery.id in settled.moved)
+                if delivery.id in settled.moved:
+                    self._tally.attempted(delivery, outcome)
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
             self._full -= freed
             self._make_ready(freed | settled.unblocked)
@@ -326,6 +337,17 @@ class Pump:
         await renew_lease(
             connection, lease_id=self._lease_id, worker=self._options.worker, seconds=self._options.lease_seconds
         )
+
+    async def _flush_tally(self) -> None:
+        while not self._over:
+            await asyncio.sleep(tally.FLUSH_SECONDS)
+            await self._write_tally()
+
+    async def _write_tally(self) -> None:
+        """A database that is away costs some statistics, and nobody's time."""
+        with suppress(psycopg.Error, PoolTimeout):
+            async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
+                await tally.flush(self._tally, connection)
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""

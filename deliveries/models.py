@@ -5,6 +5,7 @@ keys in the database: their rows are made by statements that select what they re
 after them, and a foreign key would lock the referred row for each new one (a third of the cost of settling, measured).
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -175,6 +176,10 @@ class Delivery(models.Model):
             # deliveries/?state=dead and replays, of all endpoints or of one.
             models.Index(fields=["id"], condition=Q(state="dead"), name="delivery_dead"),
             models.Index(fields=["endpoint", "id"], condition=Q(state="dead"), name="delivery_dead_of_endpoint"),
+            # The console's dead letters, grouped by endpoint and reason.
+            models.Index(
+                fields=["endpoint", "dead_reason", "id"], condition=Q(state="dead"), name="delivery_dead_for_reason"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -324,3 +329,81 @@ class Housekeeping(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.position}"
+
+
+class Span(models.TextChoices):
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
+class TallySubject(models.TextChoices):
+    EVERYTHING = "everything"
+    CONSUMER = "consumer"
+    ENDPOINT = "endpoint"
+
+
+class Tally(models.Model):
+    """What happened to one subject in one minute, hour or day. Statistics, not the ledger: see tally.py."""
+
+    span = models.CharField(max_length=8, choices=Span)
+    subject_kind = models.CharField(max_length=16, choices=TallySubject)
+    # A consumer's or an endpoint's id; all zeros for everything.
+    subject_id = models.UUIDField()
+    at = models.DateTimeField()
+    accepted = models.PositiveIntegerField(default=0)
+    delivered = models.PositiveIntegerField(default=0)
+    # Attempts that failed, the last ones of dead deliveries included.
+    failed = models.PositiveIntegerField(default=0)
+    dead = models.PositiveIntegerField(default=0)
+    # Counts per bucket of tally.BOUNDS_MS: how long requests took, and how long from emit to delivery.
+    durations = ArrayField(models.IntegerField())
+    latencies = ArrayField(models.IntegerField())
+
+    class Meta:
+        constraints = [
+            # Read by the charts of one subject.
+            models.UniqueConstraint(fields=["span", "subject_id", "at"], name="tally_once"),
+        ]
+        indexes = [
+            # The endpoints that failed most, and forgetting.
+            models.Index(fields=["span", "subject_kind", "at"], name="tally_of_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.span} of {self.subject_kind} at {self.at}"
+
+
+class Pulse(models.Model):
+    """A process that says it is alive, every few seconds. It says goodbye when it ends in order; see pulse.py."""
+
+    name = models.CharField(max_length=255, primary_key=True)
+    started_at = models.DateTimeField(db_default=Now())
+    at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AuditEntry(models.Model):
+    """Somebody did something by hand: who, what, to what, to how many, and why. Written with the deed itself."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    at = models.DateTimeField(db_default=Now(), editable=False)
+    # A user's name, or `shell:` and the name of the account on that machine.
+    actor = models.CharField(max_length=255)
+    action = models.CharField(max_length=64)
+    # The public id of what it was done to; empty for everything.
+    target = models.CharField(max_length=255, blank=True, default="")
+    count = models.PositiveIntegerField(default=1)
+    reason = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        permissions = [("operate", "Can replay, pause, resume, disable, rotate and give up")]
+        indexes = [
+            # The page of one endpoint, consumer or delivery.
+            models.Index(fields=["target", "-id"], name="audit_of_target"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.action} {self.target}"

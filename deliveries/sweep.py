@@ -62,7 +62,10 @@ FIND_DUE_ENDPOINTS = """
     JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
     JOIN subscriptions_lane lane ON lane.endpoint_id = found.endpoint_id
     WHERE found.due_at <= now() AND lane.opens_at <= now() AND endpoint.status = 'active'
-        AND endpoint.deleted_at IS NULL
+        AND endpoint.deleted_at IS NULL AND NOT EXISTS (
+            SELECT FROM subscriptions_hold held
+            WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
+        )
     LIMIT %(limit)s
 """
 """Endpoints with work that is due and may go out: skips through the due index, one step per endpoint, never per row."""

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import announce, bell, caretaking, database, replay, retention, sweep
+from deliveries import announce, bell, caretaking, database, pulse, replay, retention, sweep, tally
 from deliveries.deliver import Options, Pool, Pump
 from deliveries.health import Breaker
 from deliveries.transport import GuardedTransport
@@ -40,6 +40,7 @@ def deliver_due() -> None:
 @shared_task(name="deliveries.sweep", ignore_result=True)
 def sweep_due() -> None:
     """Wakes the pumps for due work that no message announced, and puts back what dead workers held."""
+    pulse.beat_ran()
     if sweep.anything_lost():
         asyncio.run(_recover_lost())
     endpoint_ids = sweep.due_endpoints_now(limit=_SWEEP_LIMIT)
@@ -81,6 +82,7 @@ def forget() -> None:
         dead=settings.RETENTION_DEAD_DAYS,
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
+    tally.forget(kept_days=settings.RETENTION_STATISTICS_DAYS)
 
 
 async def _recover_lost() -> None:

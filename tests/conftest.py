@@ -110,7 +110,7 @@ class PumpRunner:
             async with asyncio.timeout(60):
                 running = asyncio.create_task(pump.run())
                 async with pool.connection() as connection:
-                    while not await _at_rest(connection):
+                    while not running.done() and not await _at_rest(connection):
                         await asyncio.wait([running], timeout=0.01)
                 pump.stop()
                 await running

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import django_stubs_ext
 import environ
+from django.templatetags.static import static
 
 from webhooks_platform.local import addresses
 
@@ -40,7 +41,9 @@ if BEHIND_TLS:
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    # Before the admin: its templates take the place of Django's.
+    "unfold.apps.BasicAppConfig",
+    "deliveries.console.apps.ConsoleConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -229,6 +232,32 @@ RETENTION_PAYLOAD_DAYS = env.int("RETENTION_PAYLOAD_DAYS", default=30)
 RETENTION_DELIVERED_DAYS = env.int("RETENTION_DELIVERED_DAYS", default=90)
 # Dead letters, with their payloads.
 RETENTION_DEAD_DAYS = env.int("RETENTION_DEAD_DAYS", default=180)
+# The console's statistics by the hour and the day; those by the minute are kept for two days.
+RETENTION_STATISTICS_DAYS = env.int("RETENTION_STATISTICS_DAYS", default=90)
+
+# ── Console ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# The look of /admin/. Fonts, scripts and styles are all served from here.
+UNFOLD = {
+    "SITE_TITLE": "Webhooks",
+    "SITE_HEADER": "Webhooks",
+    "SITE_SUBHEADER": "Operators' console",
+    "SITE_SYMBOL": "webhook",
+    "SITE_URL": None,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("console/icon.svg")}],
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda request: static("console/console.css")],
+    "SCRIPTS": [lambda request: static("console/console.js")],
+    "SIDEBAR": {"navigation": "deliveries.console.navigation.groups"},
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97% .02 264)", "100": "oklch(93.5% .04 264)", "200": "oklch(88% .07 264)",
+            "300": "oklch(80% .11 264)", "400": "oklch(70% .16 264)", "500": "oklch(62% .19 264)",
+            "600": "oklch(53% .2 264)", "700": "oklch(47% .19 264)", "800": "oklch(41% .16 264)",
+            "900": "oklch(36% .13 264)", "950": "oklch(27% .09 264)",
+        }
+    },
+}  # fmt: skip
 
 # ── API ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import bell, ingest
+from deliveries import bell, ingest, tally
 from deliveries.api.shape import Errors, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
@@ -224,3 +224,4 @@ def _log(outcome: Outcome) -> None:
                 "deliveries": event.delivery_count,
             }
             logger.info("event.accepted", extra={"fields": fields})
+    tally.count_accepted(result.event.consumer_id for result in outcome.results if isinstance(result, Accepted))

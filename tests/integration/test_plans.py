@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from psycopg import sql
 
-from deliveries import claim, settle, sweep
+from deliveries import claim, lifecycle, settle, sweep
 from deliveries.models import Delivery
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer
@@ -60,6 +60,10 @@ def test_a_huge_parked_backlog_is_touched_by_no_statement_of_the_hot_path(acme: 
         assert rows(settled) == 80
         assert problems(settled, index="deliveries_delivery_pkey", buffers_per_row=40) == []
 
+    buried = explained(lifecycle.BURY, endpoint_id=healthy[0].id, limit=1000)
+    assert Delivery.objects.filter(dead_reason="endpoint_deleted").count() == 1
+    assert problems(buried, index="delivery_due", buffers_per_row=60, changed=1) == []
+
 
 def _store_parked(consumer: Consumer, endpoint_id: Any) -> None:
     # The rows are right by construction; checking each reference again would take longer than all the rest.
@@ -92,16 +96,18 @@ def explained(statement: str, **parameters: Any) -> dict[str, Any]:
     return dict(plan["Plan"])
 
 
-def problems(plan: dict[str, Any], *, index: str, buffers_per_row: int) -> list[str]:
+def problems(plan: dict[str, Any], *, index: str, buffers_per_row: int, changed: int | None = None) -> list[str]:
+    """What is wrong with a plan that returned rows, or changed so many without returning any."""
+    count = rows(plan) if changed is None else changed
     nodes = list(_nodes(plan))
     read = [node for node in nodes if node.get("Relation Name") == "deliveries_delivery"]
     found = [f"{node['Node Type']} reads the table whole" for node in read if node["Node Type"] == "Seq Scan"]
-    found += [f"{node['Node Type']} reads {_read(node)} rows" for node in read if _read(node) > 10 * rows(plan)]
+    found += [f"{node['Node Type']} reads {_read(node)} rows" for node in read if _read(node) > 10 * count]
     if index not in {node.get("Index Name") for node in nodes}:
         found.append(f"{index} is not used")
     buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    if buffers > buffers_per_row * rows(plan):
-        found.append(f"{buffers} buffers for {rows(plan)} rows")
+    if buffers > buffers_per_row * count:
+        found.append(f"{buffers} buffers for {count} rows")
     return found
 
 

@@ -398,7 +398,8 @@ def test_what_a_rate_lets_go_at_once_is_due_one_after_the_other(acme: Consumer) 
 
     replay.advance_all()
 
-    due = list(Delivery.objects.filter(state="pending").order_by("due_at").values_list("due_at", flat=True))
+    # A slow machine may let an eleventh go in the same breath, due from then on.
+    due = Delivery.objects.filter(state="pending").order_by("id").values_list("due_at", flat=True)[:10]
     assert {later - earlier for earlier, later in pairwise(due)} == {timedelta(milliseconds=100)}
 
 

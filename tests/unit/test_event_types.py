@@ -1,7 +1,7 @@
 """subscriptions/event_types.py: names, the patterns endpoints ask by, and schemas that reach for nothing."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions.event_types import compiled, is_name, is_pattern, patterns_for
@@ -54,12 +54,14 @@ def test_a_name_is_matched_by_itself_by_each_of_its_families_and_by_the_star() -
     assert patterns_for("a") == ["a", "*"]
 
 
+@settings(deadline=None)
 @given(NAMES)
 def test_every_pattern_for_a_name_is_one_an_endpoint_may_ask_by(name: str) -> None:
     assert is_name(name)
     assert all(is_pattern(pattern) for pattern in patterns_for(name))
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_a_family_takes_in_exactly_the_names_that_begin_with_it(family: str, name: str) -> None:
     assert (f"{family}.*" in patterns_for(name)) == name.startswith(f"{family}.")

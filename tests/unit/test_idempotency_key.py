@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions.idempotency import KeyInvalid, fingerprint, parse_key
@@ -37,6 +37,7 @@ def test_what_is_not_1_to_255_visible_ascii_characters_is_no_key(header: str) ->
         parse_key(header)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=255))
 def test_quotes_make_no_difference_to_any_key(key: str) -> None:
     assert parse_key(f'"{key}"') == key
@@ -49,6 +50,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(VALUES)
 def test_white_space_and_the_order_of_keys_make_no_difference_to_a_fingerprint(value: Any) -> None:
     spaced = json.loads(json.dumps(value, indent=3, sort_keys=True))
@@ -56,6 +58,7 @@ def test_white_space_and_the_order_of_keys_make_no_difference_to_a_fingerprint(v
     assert fingerprint(spaced) == fingerprint(value)
 
 
+@settings(deadline=None)
 @given(VALUES, VALUES)
 def test_bodies_that_differ_have_fingerprints_that_differ(one: Any, other: Any) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions import ids
@@ -28,11 +28,13 @@ def test_the_specifications_vectors_are_shown_and_read_as_published(name: str, s
     assert ids.parse("prefix", f"prefix_{suffix}") == UUID(uuid)
 
 
+@settings(deadline=None)
 @given(st.uuids())
 def test_what_is_shown_is_read_back(uuid: UUID) -> None:
     assert ids.parse("evt", ids.show("evt", uuid)) == uuid
 
 
+@settings(deadline=None)
 @given(st.uuids(), st.uuids())
 def test_ids_sort_as_their_uuids_do(one: UUID, other: UUID) -> None:
     assert (ids.show("evt", one) < ids.show("evt", other)) == (one < other)
@@ -67,6 +69,7 @@ def test_what_is_no_id_of_its_kind_is_none(text: str) -> None:
     assert ids.parse("evt", text) is None
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_is_read_as_an_id_that_would_be_shown_otherwise(text: str) -> None:
     uuid = ids.parse("evt", text)

@@ -4,7 +4,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions import keys
@@ -38,6 +38,7 @@ def test_s10_the_checksum_stays_what_secret_scanners_were_told() -> None:
     assert keys._checksum_fits("whk_p_" + "a" * 40 + "pJuEna")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 51), st.sampled_from(string.ascii_letters + string.digits))
 def test_s10_a_mistyped_key_is_told_from_an_unknown_one_without_the_database(place: int, letter: str) -> None:
     secret = keys._new_secret(Role.OPERATOR)

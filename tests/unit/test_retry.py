@@ -5,6 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from deliveries.retry import Dead, Delivered, Facts, RetryAt, Verdict, decide, disables, read_retry_after
@@ -91,6 +92,7 @@ def test_w12_jitter_moves_a_wait_by_a_fifth_at_most(attempt: int) -> None:
     assert wait_after(attempt, jitter=1) == pytest.approx(1.2 * wait)
 
 
+@hypothesis_settings(deadline=None)
 @given(jitter=st.floats(-1, 1), attempt=st.integers(1, 6))
 def test_w12_every_jitter_stays_within_a_fifth(jitter: float, attempt: int) -> None:
     wait = DEFAULT_SCHEDULE[attempt]
@@ -107,6 +109,7 @@ FACTS = st.builds(
 ) | st.sampled_from(["read_timeout", "worker_lost", "refused_address", "internal"]).map(unanswered)
 
 
+@hypothesis_settings(deadline=None)
 @given(
     outcomes=st.lists(FACTS, min_size=1, max_size=5),
     schedule=st.lists(st.integers(0, 604_800), min_size=1, max_size=20),
@@ -239,6 +242,7 @@ def test_w09_no_header_is_no_wait() -> None:
     assert read_retry_after(None, status_code=503, now=NOW) is None
 
 
+@hypothesis_settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=255), max_size=60))
 def test_w09_whatever_the_header_says_the_wait_lies_between_now_and_a_day(value: str) -> None:
     at = read_retry_after(value, status_code=429, now=NOW)
@@ -246,6 +250,7 @@ def test_w09_whatever_the_header_says_the_wait_lies_between_now_and_a_day(value:
     assert at is None or NOW <= at <= NOW + DAY
 
 
+@hypothesis_settings(deadline=None)
 @given(st.integers(-86_400, 10 * 86_400))
 def test_w09_a_date_holds_back_until_exactly_then(seconds: int) -> None:
     at = NOW + timedelta(seconds=seconds)

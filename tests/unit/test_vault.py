@@ -3,7 +3,7 @@
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions.vault import Vault, VaultError, parse_keys
@@ -23,6 +23,7 @@ def vault() -> Vault:
 VAULT = parse_keys([entry("k1", b"a")])
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
 def test_what_is_sealed_opens_for_its_row(plain: str, belongs_to: str) -> None:
     assert VAULT.open(VAULT.seal(plain, belongs_to=belongs_to), belongs_to=belongs_to) == plain

@@ -1,0 +1,56 @@
+"""Consumers: all of them, and one with its endpoints, its traffic and its keys."""
+
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+
+from deliveries.console import chart, groups, keyset, statistics
+from deliveries.console.page import missing, render
+from deliveries.models import AuditEntry, Event
+from deliveries.replay import Filter
+from subscriptions import ids
+from subscriptions.models import ApiKey, Consumer, Endpoint, Hold
+
+
+def index(request: HttpRequest) -> HttpResponse:
+    text = request.GET.get("q", "").strip()
+    rows = Consumer.objects.filter(deleted_at__isnull=True).annotate(
+        endpoint_count=Count("endpoints", filter=Q(endpoints__deleted_at__isnull=True)),
+        failing_count=Count("endpoints", filter=Q(endpoints__lane__failure_count__gt=0, endpoints__deleted_at=None)),
+    )
+    if text:
+        rows = rows.filter(Q(uid__icontains=text) | Q(name__icontains=text))
+    return render(request, "consumers.html", title="Consumers", page=keyset.page(request, rows), q=text)
+
+
+def show(request: HttpRequest, public_id: str) -> HttpResponse:
+    uuid = ids.parse("con", public_id)
+    consumer = Consumer.objects.filter(id=uuid).first() if uuid else None
+    if consumer is None:
+        return missing(request, "consumer")
+    span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
+    entries = statistics.series(span, consumer.id)
+    total = statistics.total(entries)
+    dead, dead_total, dead_capped = groups.find(Filter(consumer_id=consumer.id))
+    living = Endpoint.objects.select_related("lane").filter(consumer=consumer, deleted_at__isnull=True)
+    return render(
+        request,
+        "consumer.html",
+        title="Consumer",
+        consumer=consumer,
+        span=span,
+        ranges=statistics.RANGES.values(),
+        total=total,
+        p50=total.latency(0.5),
+        p95=total.latency(0.95),
+        p99=total.latency(0.99),
+        traffic=chart.traffic(entries, span),
+        times=chart.times(entries, span, of="latency"),
+        endpoints=living.order_by("id")[:200],
+        keys=ApiKey.objects.filter(consumer=consumer).order_by("-id")[:50],
+        newest=Event.objects.filter(consumer=consumer).defer("body").order_by("-xid", "-id")[:10],
+        held=Hold.objects.filter(consumer=consumer).first(),
+        dead=dead,
+        dead_total=dead_total,
+        dead_capped=dead_capped,
+        entries=AuditEntry.objects.filter(target=consumer.public_id).order_by("-id")[:10],
+    )

@@ -1,0 +1,109 @@
+"""Reads the dead letters' filter from a query string, for the page, its groups, the preview and the replay alike."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.db import connection
+from django.http import QueryDict
+
+from deliveries.replay import Filter
+from subscriptions import consumers, endpoints, ids
+from subscriptions.models import Consumer, Endpoint
+
+WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+NAMES = ("consumer", "endpoint", "event_type", "reason", "error", "within", "since", "until", "q")
+
+FIND_PRODUCER_ID = """
+    SELECT found.id, found.consumer_id
+    FROM subscriptions_consumer consumer CROSS JOIN LATERAL (
+        SELECT event.id, event.consumer_id FROM deliveries_event event
+        WHERE event.consumer_id = consumer.id AND event.producer_id = %(producer_id)s
+    ) found
+    LIMIT %(limit)s
+"""
+"""The events to which producers gave this id: one probe of the index per consumer, whatever the number of events."""
+
+
+@dataclass
+class Criteria:
+    """What was asked for, as given and as understood. `problems` says what could not be understood."""
+
+    values: dict[str, str]
+    filter: Filter
+    consumer: Consumer | None = None
+    endpoint: Endpoint | None = None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(self.values.values()) or self.filter.delivery_ids is not None
+
+
+def read(query: QueryDict) -> Criteria:
+    values = {name: query.get(name, "").strip() for name in NAMES}
+    problems: list[str] = []
+    consumer = consumers.find(values["consumer"]) if values["consumer"] else None
+    if values["consumer"] and consumer is None:
+        problems.append(f"There is no consumer {values['consumer']}.")
+    endpoint = endpoints.find(values["endpoint"]) or _deleted(values["endpoint"]) if values["endpoint"] else None
+    if values["endpoint"] and endpoint is None:
+        problems.append(f"There is no endpoint {values['endpoint']}.")
+    event_id, ordering_key, event_consumer_id = _search(values["q"])
+    since, until = _times(values, problems)
+    chosen = [ids.parse("dlv", text) for text in query.getlist("delivery")]
+    wanted = Filter(
+        consumer_id=consumer.id if consumer else event_consumer_id,
+        endpoint_id=endpoint.id if endpoint else None,
+        event_type=values["event_type"] or None,
+        dead_reason=values["reason"] or None,
+        error_kind=values["error"] or None,
+        since=since,
+        until=until,
+        event_id=event_id,
+        ordering_key=ordering_key,
+        delivery_ids=tuple(each for each in chosen if each) if chosen else None,
+    )
+    return Criteria(values=values, filter=wanted, consumer=consumer, endpoint=endpoint, problems=problems)
+
+
+def events_by_producer_id(producer_id: str, *, limit: int = 20) -> list[tuple[UUID, UUID]]:
+    """Ids of events and of their consumers."""
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_PRODUCER_ID, {"producer_id": producer_id, "limit": limit})
+        found: list[tuple[UUID, UUID]] = cursor.fetchall()
+    return found
+
+
+def _search(text: str) -> tuple[UUID | None, str | None, UUID | None]:
+    """An event by our id or its producer's, or else an ordering key."""
+    if not text:
+        return None, None, None
+    if event_id := ids.parse("evt", text):
+        return event_id, None, None
+    if found := events_by_producer_id(text, limit=1):
+        return found[0][0], None, found[0][1]
+    return None, text, None
+
+
+def _times(values: dict[str, str], problems: list[str]) -> tuple[datetime | None, datetime | None]:
+    if length := WITHIN.get(values["within"]):
+        return datetime.now(UTC) - length, None
+    return _time(values["since"], problems), _time(values["until"], problems)
+
+
+def _time(text: str, problems: list[str]) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        problems.append(f"“{text}” is no time. Write it like 2026-01-31T12:00, in UTC.")
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return at if 1971 <= at.year < 9999 else None
+
+
+def _deleted(public_id: str) -> Endpoint | None:
+    uuid = ids.parse("ep", public_id)
+    return Endpoint.objects.select_related("consumer").filter(id=uuid).first() if uuid else None

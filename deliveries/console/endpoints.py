@@ -1,0 +1,194 @@
+"""Endpoints: all of them, and one with its health, its limits, its failures, and what can be done about them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from deliveries import intervene, trial
+from deliveries.api.show import show_trial
+from deliveries.console import chart, groups, keyset, statistics, story
+from deliveries.console.page import actor_of, back_to, missing, reason_of, render
+from deliveries.models import AuditEntry, Delivery
+from deliveries.replay import Filter
+from subscriptions import consumers, ids
+from subscriptions.models import Endpoint, EndpointStatus, Hold
+
+COUNTED_UP_TO = 10_000
+
+COUNT_BACKLOG = """
+    SELECT (SELECT count(*) FROM (
+        SELECT FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked LIMIT %(up_to)s
+    ) waiting), (SELECT count(*) FROM (
+        SELECT FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT %(up_to)s
+    ) due), (
+        SELECT min(due_at) FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked
+    ), (SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = %(endpoint_id)s AND state = 'in_flight')
+"""
+"""What one endpoint is owed: waiting and due, both up to a limit, the oldest due time, and what is in flight."""
+
+COUNT_ERRORS = """
+    SELECT attempt.error_kind, count(*)
+    FROM (
+        SELECT id, attempt_count FROM deliveries_delivery
+        WHERE endpoint_id = %(endpoint_id)s AND attempt_count > 0 ORDER BY event_id DESC LIMIT 500
+    ) newest
+    JOIN deliveries_attempt attempt ON attempt.delivery_id = newest.id AND attempt.number = newest.attempt_count
+    WHERE attempt.error_kind IS NOT NULL
+    GROUP BY attempt.error_kind ORDER BY count(*) DESC
+"""
+"""How the last attempts of an endpoint's newest deliveries failed."""
+
+DEEDS: dict[str, tuple[Callable[..., None], str, bool]] = {
+    "pause": (intervene.pause, "Paused. What comes for it waits.", False),
+    "resume": (intervene.resume, "Active again. What waited goes out.", False),
+    "disable": (intervene.disable, "Disabled. What it is owed stays parked.", True),
+    "probe": (intervene.probe_now, "A probe may go out now; its answer shows here in a moment.", False),
+}
+
+
+def index(request: HttpRequest) -> HttpResponse:
+    name, status, text = (request.GET.get(key, "").strip() for key in ("consumer", "status", "q"))
+    consumer = consumers.find(name) if name else None
+    rows = Endpoint.objects.select_related("consumer", "lane").filter(deleted_at__isnull=True)
+    if consumer is not None:
+        rows = rows.filter(consumer=consumer)
+    if status == "failing":
+        rows = rows.filter(lane__failure_count__gt=0)
+    elif status in EndpointStatus.values:
+        rows = rows.filter(status=status)
+    if text:
+        rows = rows.filter(Q(url__icontains=text) | Q(description__icontains=text))
+    return render(
+        request,
+        "endpoints.html",
+        title="Endpoints",
+        page=keyset.page(request, rows),
+        consumer=name,
+        chosen=status,
+        statuses=["failing", *EndpointStatus.values],
+        q=text,
+        now=timezone.now(),
+        problem=f"There is no consumer {name}." if name and consumer is None else "",
+    )
+
+
+def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
+    endpoint = _find(public_id)
+    if endpoint is None:
+        return missing(request, "endpoint")
+    span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
+    entries = statistics.series(span, endpoint.id)
+    total = statistics.total(entries)
+    waiting, due, oldest, in_flight = _one_row(COUNT_BACKLOG, endpoint)
+    dead, dead_total, dead_capped = groups.find(Filter(endpoint_id=endpoint.id))
+    held = Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).first()
+    return render(
+        request,
+        "endpoint.html",
+        title="Endpoint",
+        endpoint=endpoint,
+        lane=endpoint.lane,
+        now=timezone.now(),
+        span=span,
+        ranges=statistics.RANGES.values(),
+        total=total,
+        p50=total.duration(0.5),
+        p95=total.duration(0.95),
+        p99=total.duration(0.99),
+        traffic=chart.traffic(entries, span),
+        times=chart.times(entries, span, of="duration"),
+        waiting=waiting,
+        due=due,
+        oldest=oldest,
+        in_flight=in_flight,
+        cap=COUNTED_UP_TO,
+        dead=dead,
+        dead_total=dead_total,
+        dead_capped=dead_capped,
+        held=held,
+        schedule=endpoint.retry_schedule or settings.DELIVERY_RETRY_SCHEDULE,
+        errors=_errors(endpoint),
+        notices=_notices(endpoint),
+        newest=Delivery.objects.filter(endpoint=endpoint).select_related("event").order_by("-event_id")[:10],
+        entries=AuditEntry.objects.filter(target=endpoint.public_id).order_by("-id")[:10],
+        **extra,
+    )
+
+
+def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
+    endpoint = _find(public_id)
+    if endpoint is None or endpoint.deleted_at is not None:
+        return missing(request, "endpoint")
+    here, reason = reverse("admin:endpoint", args=[public_id]), reason_of(request)
+    if deed == "rotate":
+        return _rotate(request, endpoint, reason)
+    if deed == "test":
+        return _test(request, endpoint)
+    if deed not in DEEDS:
+        return missing(request, "action")
+    run, done, wants_reason = DEEDS[deed]
+    if wants_reason and not reason:
+        return back_to(request, here, refused="Say why: the consumer and the audit log are told.")
+    try:
+        run(endpoint, actor=actor_of(request), reason=reason)
+    except intervene.NothingDone as error:
+        return back_to(request, here, refused=str(error))
+    return back_to(request, here, done=done)
+
+
+def _rotate(request: HttpRequest, endpoint: Endpoint, reason: str) -> HttpResponse:
+    """The one answer of the console that holds a secret: shown once, to who asked for it, and stored by no browser."""
+    text = request.POST.get("overlap_seconds", "86400")
+    overlap = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else -1
+    here = reverse("admin:endpoint", args=[endpoint.public_id])
+    if not 0 <= overlap <= 604_800:
+        return back_to(request, here, refused="The old secret may sign for 0 to 604,800 seconds more (a week).")
+    if not reason:
+        return back_to(request, here, refused="Say why: the reason goes into the audit log.")
+    rotated = intervene.rotate_secret(endpoint, overlap_seconds=overlap, actor=actor_of(request), reason=reason)
+    response = render(request, "rotated.html", title="New secret", endpoint=endpoint, rotated=rotated, overlap=overlap)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
+    here = reverse("admin:endpoint", args=[endpoint.public_id])
+    try:
+        shown = show_trial(trial.run(endpoint))
+    except trial.Busy:
+        return back_to(request, here, refused="Other tests are under way. Try again in a moment.")
+    answer = None if shown["response_body"] is None else story.body_of(shown["response_body"].encode())
+    return show(request, endpoint.public_id, tested=shown, answer=answer)
+
+
+def _find(public_id: str) -> Endpoint | None:
+    uuid = ids.parse("ep", public_id)
+    return Endpoint.objects.select_related("consumer", "lane").filter(id=uuid).first() if uuid else None
+
+
+def _one_row(statement: str, endpoint: Endpoint) -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"endpoint_id": endpoint.id, "up_to": COUNTED_UP_TO})
+        return cursor.fetchone() or (0, 0, None, 0)
+
+
+def _errors(endpoint: Endpoint) -> list[tuple[str, int, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT_ERRORS, {"endpoint_id": endpoint.id})
+        rows = cursor.fetchall()
+    most = max([count for _, count in rows] or [1])
+    return [(kind, count, max(1, 100 * count // most)) for kind, count in rows]
+
+
+def _notices(endpoint: Endpoint) -> list[Any]:
+    # Dead letters have their own place; here is what happened to the endpoint.
+    return list(endpoint.notices.exclude(kind="dead").order_by("-id")[:15])

@@ -1,0 +1,48 @@
+"""What every page of the console shares: its frame, its not-found, and the reason that comes with a deed."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+
+def render(request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any) -> TemplateResponse:
+    frame = admin.site.each_context(request)
+    return TemplateResponse(
+        request, f"console/{template}", {**frame, "title": title, "is_fullwidth": "1", **context}, status=status
+    )
+
+
+def explain(request: HttpRequest, *, title: str, text: str, status: int = 404) -> TemplateResponse:
+    return render(request, "explain.html", title=title, text=text, status=status)
+
+
+def missing(request: HttpRequest, what: str) -> TemplateResponse:
+    return explain(
+        request,
+        title=f"There is no such {what}",
+        text="The id may be mistyped, or its retention has ended. Ids begin with evt_, dlv_, ep_, con_ or rpl_.",
+    )
+
+
+def actor_of(request: HttpRequest) -> str:
+    return str(request.user.get_username())
+
+
+def reason_of(request: HttpRequest) -> str:
+    """The field is called `why`: `reason` is the dead letters' filter, which a replay's form carries too."""
+    return " ".join(request.POST.get("why", "").split())[:500]
+
+
+def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:
+    """To the page it came from if the form says so, with a line that says what was done or why nothing was."""
+    if done:
+        messages.success(request, done)
+    if refused:
+        messages.warning(request, refused)
+    wanted = request.POST.get("next", "")
+    if url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        url = wanted
+    return HttpResponseRedirect(url)

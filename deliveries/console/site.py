@@ -1,0 +1,126 @@
+"""The map of the console: every page and every action, and who may see or do it.
+
+Permission is checked here, before a view runs: `_page` lets those in who may look, `_deed` those who may act, by POST
+only. A view never asks again, and none can forget to.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError, connection, transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.urls import URLPattern, path
+from unfold.sites import UnfoldAdminSite
+
+from deliveries.console import (
+    audit,
+    consumers,
+    dead_letters,
+    deliveries,
+    endpoints,
+    events,
+    find,
+    overview,
+    replays,
+    switches,
+)
+from deliveries.console.page import explain
+from subscriptions.models import Hold
+
+View = Callable[..., HttpResponse]
+
+SEE = "deliveries.view_delivery"
+OPERATE = "deliveries.operate"
+# A page that would take longer than this is not worth the database's time; it says how to ask for less (milliseconds).
+_PATIENCE_MS = 3000
+
+
+def may_operate(user: User | AnonymousUser) -> bool:
+    return user.has_perm(OPERATE)
+
+
+class ConsoleSite(UnfoldAdminSite):
+    def get_urls(self) -> list[URLPattern]:
+        return [
+            path("", self._page(overview.show), name="index"),
+            path("find/", self._page(find.show), name="find"),
+            path("dead-letters/", self._page(dead_letters.show), name="dead-letters"),
+            path("dead-letters/replay/", self._page(replays.preview), name="replay-preview"),
+            path("dead-letters/replay/start/", self._deed(replays.start), name="replay-start"),
+            path("replays/", self._page(replays.index), name="replays"),
+            path("replays/<str:public_id>/", self._page(replays.show), name="replay"),
+            path("replays/<str:public_id>/cancel/", self._deed(replays.cancel), name="replay-cancel"),
+            path("deliveries/", self._page(deliveries.index), name="deliveries"),
+            path("deliveries/<str:public_id>/", self._page(deliveries.show), name="delivery"),
+            path("deliveries/<str:public_id>/<str:deed>/", self._deed(deliveries.act), name="delivery-act"),
+            path("events/", self._page(events.index), name="events"),
+            path("events/<uuid:event_id>/", self._page(events.show), name="event"),
+            path("events/<uuid:event_id>/resend/", self._deed(events.resend), name="event-resend"),
+            path("endpoints/", self._page(endpoints.index), name="endpoints"),
+            path("endpoints/<str:public_id>/", self._page(endpoints.show), name="endpoint"),
+            path("endpoints/<str:public_id>/<str:deed>/", self._deed(endpoints.act), name="endpoint-act"),
+            path("consumers/", self._page(consumers.index), name="consumers"),
+            path("consumers/<str:public_id>/", self._page(consumers.show), name="consumer"),
+            path("switches/", self._page(switches.show), name="switches"),
+            path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
+            path("audit/", self._page(audit.show), name="audit"),
+            *super().get_urls(),
+        ]
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        context: dict[str, Any] = super().each_context(request)
+        if request.user.is_authenticated:
+            context["holds"] = list(Hold.objects.select_related("consumer").order_by("-consumer_id"))
+            context["may_operate"] = may_operate(request.user)
+        return context
+
+    def _page(self, view: View) -> View:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.method not in ("GET", "HEAD"):
+                return HttpResponseNotAllowed(["GET", "HEAD"])
+            if not request.user.has_perm(SEE):
+                raise PermissionDenied
+            try:
+                return _patiently(view, request, *args, **kwargs)
+            except OperationalError as error:
+                if "statement timeout" not in str(error):
+                    raise
+                return explain(
+                    request,
+                    title="That would take too long",
+                    text="The database was asked to look through too much for one page. Narrow it down: one endpoint,"
+                    " one reason, or a shorter time.",
+                    status=503,
+                )
+
+        return self._admin_view(guarded)
+
+    def _deed(self, view: View) -> View:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not may_operate(request.user):
+                raise PermissionDenied
+            if request.method != "POST":
+                return HttpResponseNotAllowed(["POST"])
+            return view(request, *args, **kwargs)
+
+        return self._admin_view(guarded)
+
+    def _admin_view(self, view: View) -> View:
+        """Logged in as staff, never cached, CSRF checked."""
+        wrapped: View = self.admin_view(view)
+        return wrapped
+
+
+@transaction.atomic
+def _patiently(view: View, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    """One snapshot for the whole page, and an end to any statement that takes too long."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {_PATIENCE_MS}")
+    response = view(request, *args, **kwargs)
+    # Rendered here, where the limit holds: a template may be what asks.
+    render: Callable[[], Any] | None = getattr(response, "render", None)
+    if render is not None:
+        render()
+    return response

@@ -1,0 +1,150 @@
+"""Reads the rollups: series for charts, sums, percentiles, the endpoints that failed most. No history is counted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Sum
+
+from deliveries import tally
+from deliveries.models import Span, Tally, TallySubject
+from subscriptions.models import Endpoint
+
+
+@dataclass(frozen=True)
+class Range:
+    name: str
+    title: str
+    length: timedelta
+    # What one bar stands for, and the rollup it is made from.
+    step: timedelta
+    span: Span
+
+
+RANGES = {
+    each.name: each
+    for each in (
+        Range("1h", "1 hour", timedelta(hours=1), timedelta(minutes=1), Span.MINUTE),
+        Range("24h", "24 hours", timedelta(hours=24), timedelta(minutes=15), Span.MINUTE),
+        Range("7d", "7 days", timedelta(days=7), timedelta(hours=2), Span.HOUR),
+        Range("30d", "30 days", timedelta(days=30), timedelta(hours=8), Span.HOUR),
+    )
+}
+
+
+@dataclass
+class Sums:
+    at: datetime
+    accepted: int = 0
+    delivered: int = 0
+    failed: int = 0
+    dead: int = 0
+    durations: list[int] = field(default_factory=lambda: [0] * tally.BUCKETS)
+    latencies: list[int] = field(default_factory=lambda: [0] * tally.BUCKETS)
+
+    @property
+    def attempts(self) -> int:
+        return self.delivered + self.failed
+
+    @property
+    def success_rate(self) -> float | None:
+        return self.delivered / self.attempts if self.attempts else None
+
+    def latency(self, share: float) -> float | None:
+        return percentile(self.latencies, share)
+
+    def duration(self, share: float) -> float | None:
+        return percentile(self.durations, share)
+
+
+def series(span: Range, subject_id: UUID = tally.EVERYTHING, *, now: datetime | None = None) -> list[Sums]:
+    """One entry per step, the empty ones too, oldest first. The last one is still filling."""
+    now = now or datetime.now(UTC)
+    step = span.step.total_seconds()
+    last = int(now.timestamp() // step)
+    count = int(span.length / span.step)
+    entries = [Sums(datetime.fromtimestamp((last - count + 1 + index) * step, UTC)) for index in range(count)]
+    rows = Tally.objects.filter(span=span.span, subject_id=subject_id, at__gte=entries[0].at)
+    for row in rows.values_list("at", "accepted", "delivered", "failed", "dead", "durations", "latencies"):
+        index = int(row[0].timestamp() // step) - (last - count + 1)
+        if 0 <= index < count:
+            _add(entries[index], row[1:])
+    return entries
+
+
+def total(entries: Sequence[Sums]) -> Sums:
+    whole = Sums(entries[0].at)
+    for entry in entries:
+        _add(whole, (entry.accepted, entry.delivered, entry.failed, entry.dead, entry.durations, entry.latencies))
+    return whole
+
+
+def percentile(counts: Sequence[int], share: float) -> float | None:
+    """Within the bucket that holds it, as if times were spread evenly there."""
+    wanted = share * sum(counts)
+    if not wanted:
+        return None
+    seen = 0
+    for index, count in enumerate(counts):
+        if seen + count >= wanted:
+            low = tally.BOUNDS_MS[index - 1] if index else 0
+            high = tally.BOUNDS_MS[min(index, len(tally.BOUNDS_MS) - 1)]
+            return low + (high - low) * (wanted - seen) / count
+        seen += count
+    return None
+
+
+@dataclass
+class Failing:
+    endpoint: Endpoint
+    delivered: int
+    failed: int
+    dead: int
+
+    @property
+    def success_rate(self) -> float:
+        return self.delivered / max(1, self.delivered + self.failed)
+
+
+def worst_endpoints(span: Range, *, limit: int = 8) -> list[Failing]:
+    since = datetime.now(UTC) - span.length
+    # The coarsest rollup that still fits: the sum goes over every endpoint there is.
+    by = Span.MINUTE if span.name == "1h" else Span.HOUR if span.name == "24h" else Span.DAY
+    rows = (
+        Tally.objects.filter(span=by, subject_kind=TallySubject.ENDPOINT, at__gte=since)
+        .values("subject_id")
+        .annotate(delivered=Sum("delivered"), failed=Sum("failed"), dead=Sum("dead"))
+        .filter(failed__gt=0)
+        .order_by("-failed")[:limit]
+    )
+    sums = list(rows)
+    found = Endpoint.objects.select_related("consumer", "lane").in_bulk([row["subject_id"] for row in sums])
+    return [
+        Failing(found[row["subject_id"]], row["delivered"], row["failed"], row["dead"])
+        for row in sums
+        if row["subject_id"] in found
+    ]
+
+
+def since(at: datetime, *, endpoint_id: UUID | None, consumer_id: UUID | None) -> Sums:
+    """All that happened to a subject from the minute of `at` on."""
+    whole = Sums(at)
+    rows = Tally.objects.filter(
+        span=Span.MINUTE, subject_id=endpoint_id or consumer_id or tally.EVERYTHING,
+        at__gte=at.replace(second=0, microsecond=0),
+    )  # fmt: skip
+    for row in rows.values_list("accepted", "delivered", "failed", "dead", "durations", "latencies"):
+        _add(whole, row)
+    return whole
+
+
+def _add(sums: Sums, row: Sequence[Any]) -> None:
+    accepted, delivered, failed, dead, durations, latencies = row
+    sums.accepted += accepted
+    sums.delivered += delivered
+    sums.failed += failed
+    sums.dead += dead
+    sums.durations = [a + b for a, b in zip(sums.durations, durations, strict=True)]
+    sums.latencies = [a + b for a, b in zip(sums.latencies, latencies, strict=True)]

@@ -1,0 +1,117 @@
+"""A delivery's story: what happened in order, the waits between, each request and response, what comes next. Pure."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deliveries.console import words
+from deliveries.models import Attempt, Delivery
+from deliveries.prepare import thin
+from subscriptions.models import Endpoint
+
+
+@dataclass(frozen=True)
+class Body:
+    text: str
+    size: int
+    is_json: bool
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One attempt."""
+
+    attempt: Attempt
+    # Time since the attempt before it, or since the event was accepted.
+    wait_seconds: float
+    starts_new_round: bool
+    succeeded: bool
+    outcome: str
+    explanation: str
+    request_headers: list[tuple[str, str]]
+    response_headers: list[tuple[str, str]]
+    response: Body | None
+    curl: str
+    # How long it took beside the longest of them (0–100).
+    share: int
+
+
+def chapters(delivery: Delivery, attempts: Sequence[Attempt], *, sent: bytes | None) -> list[Chapter]:
+    longest = max([attempt.duration_ms for attempt in attempts] or [0]) or 1
+    told, before = [], delivery.created_at
+    for attempt in attempts:
+        new_round = delivery.round_base > 0 and attempt.number == delivery.round_base + 1
+        since = max(before, delivery.round_started_at) if new_round else before
+        headers = _pairs(attempt.request_headers)
+        told.append(
+            Chapter(
+                attempt=attempt,
+                wait_seconds=max(0.0, (attempt.started_at - since).total_seconds()),
+                starts_new_round=new_round,
+                succeeded=attempt.status_code is not None and 200 <= attempt.status_code < 300,
+                outcome=words.outcome(attempt.status_code, attempt.error_kind),
+                explanation=attempt.error_detail or words.explanation(attempt.error_kind),
+                request_headers=headers,
+                response_headers=_pairs(attempt.response_headers),
+                response=None if attempt.response_body is None else body_of(bytes(attempt.response_body)),
+                curl=curl(attempt.url, headers, sent),
+                share=max(2, 100 * attempt.duration_ms // longest),
+            )
+        )
+        before = attempt.started_at
+    return told
+
+
+def body_of(raw: bytes) -> Body:
+    """Pretty where it is JSON. What a receiver sent may be anything, so it is text for the template to escape."""
+    text = raw.decode(errors="replace")
+    try:
+        return Body(json.dumps(json.loads(text), indent=2, ensure_ascii=False), len(raw), True)
+    except (ValueError, RecursionError):
+        return Body(text, len(raw), False)
+
+
+def sent_body(body: bytes | None, endpoint: Endpoint) -> bytes | None:
+    """The bytes on the wire, as long as the payload is kept."""
+    if body is None:
+        return None
+    return thin(body) if endpoint.payload_mode == "thin" else body
+
+
+def curl(url: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> str:
+    lines = [f"curl -X POST {shlex.quote(url)}"]
+    lines += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in headers]
+    if body is not None:
+        lines.append(f"--data-binary {shlex.quote(body.decode(errors='replace'))}")
+    return " \\\n  ".join(lines)
+
+
+def what_next(delivery: Delivery, *, held: bool, now: datetime) -> str:
+    """What the engine will do with it by itself, in a sentence."""
+    endpoint = delivery.endpoint
+    if delivery.state == "in_flight":
+        return "A worker is sending it right now."
+    if delivery.state != "pending":
+        return ""
+    if endpoint.deleted_at is not None:
+        return "Its endpoint was deleted, so it will become a dead letter in a moment."
+    if held:
+        return "A kill switch is on. It goes out when the switch is taken off."
+    if endpoint.status != "active":
+        return f"Its endpoint is {endpoint.status}. It goes out when somebody resumes the endpoint."
+    if delivery.blocked:
+        return f"It waits for the deliveries before it with the ordering key {delivery.ordering_key}."
+    lane, number = endpoint.lane, delivery.attempt_count + 1
+    opens_at = max(delivery.due_at, lane.opens_at)
+    when = "now" if opens_at <= now else f"{words.relative(opens_at, now=now)}, at {opens_at:%H:%M:%S} UTC"
+    if lane.breaker_open and lane.opens_at > now:
+        return f"Its endpoint's breaker is open: the next probe goes out {words.relative(lane.opens_at, now=now)}."
+    if lane.opens_at > max(now, delivery.due_at):
+        return f"Attempt {number} {when}: the endpoint asked to be left alone until then."
+    return f"Attempt {number} {when}."
+
+
+def _pairs(headers: object) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in headers] if isinstance(headers, list) else []

@@ -1,0 +1,123 @@
+"""`manage.py replay`: dead letters again, with a preview, a rate, a progress bar and a way to cancel.
+
+The job runs in the background worker, not in this command: Ctrl-C stops the watching and nothing else.
+"""
+
+import json
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from deliveries import audit, replay
+from deliveries.api.show import show_replay
+from deliveries.console.shell import actor, add_filters, progress, read_filters, table
+from deliveries.models import Replay
+from subscriptions import ids
+from subscriptions.models import Endpoint
+
+
+class Command(BaseCommand):
+    help = "Replay the dead letters that match; or watch or cancel a replay by its id."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("job", nargs="?", default="", help="rpl_… of a replay to watch or cancel")
+        add_filters(parser)
+        parser.add_argument("--rate", type=int, help="at most so many per second")
+        parser.add_argument("--why", default="", help="for the audit log; needed to start or cancel one")
+        parser.add_argument("--dry-run", action="store_true", help="say what would go, and do nothing")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--no-wait", action="store_true", help="start it and return")
+        parser.add_argument("--cancel", action="store_true", help="cancel the job that is named")
+        parser.add_argument("--json", action="store_true", help="for scripts: one JSON document, no questions")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["job"]:
+            job = _find(options["job"])
+            if options["cancel"]:
+                self._cancel(job, options)
+        else:
+            found = self._start(options)
+            if found is None:
+                return
+            job = found
+        if not options["no_wait"]:
+            self._watch(job, quiet=options["json"])
+        if options["json"]:
+            self.stdout.write(json.dumps(show_replay(job), indent=2))
+
+    def _start(self, options: dict[str, Any]) -> Replay | None:
+        asked = read_filters(options)
+        counts = replay.preview(asked.filter)
+        matched = sum(count for _, count in counts)
+        if options["dry_run"] or not matched:
+            self._show_preview(counts, as_json=options["json"])
+            return None
+        if not options["why"]:
+            raise CommandError("Say why with --why: the reason goes into the audit log.")
+        if options["rate"] is not None and not 1 <= options["rate"] <= 10_000:
+            raise CommandError("--rate takes a number from 1 to 10000.")
+        if not options["yes"] and not options["json"]:
+            self._show_preview(counts, as_json=False)
+            if input(f"Replay {matched:,} deliveries? [y/N] ").strip().lower() != "y":
+                raise CommandError("Nothing was done.")
+        with transaction.atomic():
+            job = replay.start(
+                asked.filter, consumer=asked.consumer, rate_per_second=options["rate"], requested_by=actor()
+            )
+            audit.record(
+                actor=actor(), action="replay.started", target=job.public_id, count=job.matched, reason=options["why"]
+            )
+        return job
+
+    def _cancel(self, job: Replay, options: dict[str, Any]) -> None:
+        if not options["why"]:
+            raise CommandError("Say why with --why: the reason goes into the audit log.")
+        with transaction.atomic():
+            if not replay.cancel(job):
+                raise CommandError(f"It is {job.status} already; nothing is left to cancel.")
+            left = max(0, job.matched - job.replayed)
+            audit.record(
+                actor=actor(), action="replay.cancelled", target=job.public_id, count=left, reason=options["why"]
+            )
+
+    def _show_preview(self, counts: list[Any], *, as_json: bool) -> None:
+        found = Endpoint.objects.select_related("consumer").in_bulk([endpoint_id for endpoint_id, _ in counts])
+        rows = [
+            {"endpoint": found[each].public_id, "url": found[each].url, "consumer": str(found[each].consumer),
+             "status": found[each].status, "matched": count}
+            for each, count in counts
+        ]  # fmt: skip
+        matched = sum(count for _, count in counts)
+        if as_json:
+            self.stdout.write(json.dumps({"matched": matched, "by_endpoint": rows}, indent=2))
+        elif rows:
+            self.stdout.write(table(list(rows[0]), [list(row.values()) for row in rows]))
+            self.stdout.write(f"{matched:,} deliveries would go out again.")
+        else:
+            self.stdout.write("No dead letter matches.")
+
+    def _watch(self, job: Replay, *, quiet: bool) -> None:
+        on_a_terminal = self.stdout.isatty()
+        while True:
+            job.refresh_from_db()
+            running = job.status == "running"
+            if not quiet and (on_a_terminal or not running):
+                line = f"{job.public_id}  {job.status:9}  {progress(job.replayed, job.matched)}"
+                self.stdout.write(
+                    f"\r{line}" if on_a_terminal else line, ending="" if on_a_terminal and running else "\n"
+                )
+                self.stdout.flush()
+            if not running:
+                return
+            time.sleep(0.5)
+
+
+def _find(public_id: str) -> Replay:
+    uuid = ids.parse("rpl", public_id)
+    job = Replay.objects.filter(id=uuid).first() if uuid else None
+    if job is None:
+        raise CommandError(f"There is no replay {public_id}.")
+    return job

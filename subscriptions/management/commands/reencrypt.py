@@ -1,0 +1,19 @@
+"""`manage.py reencrypt`: seals every endpoint's secrets under the first of ENCRYPTION_KEYS."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from subscriptions.reencrypt import reencrypt_all
+from subscriptions.vault import VaultError, vault
+
+
+class Command(BaseCommand):
+    help = "Seal every secret under the first key of ENCRYPTION_KEYS. Afterwards older keys can be removed."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            changed = reencrypt_all(vault())
+        except VaultError as error:
+            raise CommandError(f"{error} Nothing was lost; what was sealed anew before stays so.") from None
+        self.stdout.write(f"{changed} endpoints sealed anew; all are under the key {vault().primary!r} now.")

@@ -1,0 +1,195 @@
+"""Every page of the console: it answers, asks the database a fixed number of questions, and shows no secret."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from deliveries import replay
+from deliveries.models import Delivery
+from deliveries.replay import Filter
+from subscriptions import endpoints
+from subscriptions.models import Consumer, Endpoint
+from tests.console import dead_letters, logged_in
+from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Questions a page may ask, with 3 dead letters and with 60: lists must not ask per row. Session, user and permissions
+# take four, the transaction and its time limit three, the banner one.
+FRAME = 8
+PAGES: dict[str, int] = {
+    "": FRAME + 10,
+    "?range=30d": FRAME + 11,
+    "dead-letters/": FRAME + 5,
+    "dead-letters/?endpoint={endpoint}&reason=attempts_exhausted&within=24h": FRAME + 6,
+    "dead-letters/?error=http_503&event_type=invoice.paid": FRAME + 5,
+    "dead-letters/replay/?endpoint={endpoint}": FRAME + 3,
+    "replays/": FRAME + 1,
+    "replays/{replay}/": FRAME + 2,
+    "deliveries/": FRAME + 1,
+    "deliveries/?endpoint={endpoint}&state=dead": FRAME + 2,
+    "deliveries/{delivery}/": FRAME + 4,
+    "events/": FRAME + 1,
+    "events/?consumer=acme&type=invoice.paid": FRAME + 2,
+    "events/{event_uuid}/": FRAME + 3,
+    "endpoints/": FRAME + 1,
+    "endpoints/?consumer=acme&status=failing&q=hook": FRAME + 2,
+    "endpoints/{endpoint}/": FRAME + 11,
+    "consumers/": FRAME + 1,
+    "consumers/{consumer}/": FRAME + 10,
+    "find/?q=nowhere": FRAME + 4,
+    "switches/": FRAME + 3,
+    "audit/": FRAME + 1,
+}
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return logged_in("olga", group="Operators")
+
+
+def names(consumer: Consumer, endpoint: Endpoint, delivery: Delivery) -> dict[str, str]:
+    job = replay.start(Filter(endpoint_id=endpoint.id), consumer=consumer, rate_per_second=1, requested_by="olga")
+    return {
+        "endpoint": endpoint.public_id,
+        "delivery": delivery.public_id,
+        "event_uuid": str(delivery.event_id),
+        "consumer": consumer.public_id,
+        "replay": job.public_id,
+    }
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_every_page_answers_with_a_fixed_number_of_queries(operator: Client, acme: Consumer, count: int) -> None:
+    endpoint, found = dead_letters(acme, count)
+    given = names(acme, endpoint, found[0])
+    asked = {}
+    for path in PAGES:
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            answer = operator.get(f"/admin/{path.format(**given)}")
+        assert answer.status_code == 200, path
+        asked[path] = len(queries)
+    assert {path: number for path, number in asked.items() if number > PAGES[path]} == {}
+
+
+def test_no_page_counts_history(operator: Client, acme: Consumer) -> None:
+    endpoint, found = dead_letters(acme, 3)
+    given = names(acme, endpoint, found[0])
+    for path in PAGES:
+        with CaptureQueriesContext(connection) as queries:
+            operator.get(f"/admin/{path.format(**given)}")
+        bare = re.compile(r'SELECT COUNT\(\*\) AS "__count" FROM "deliveries_(delivery|event|attempt)"')
+        assert [query["sql"] for query in queries if bare.search(query["sql"])] == [], path
+
+
+def test_what_a_receiver_sent_is_escaped(operator: Client, acme: Consumer) -> None:
+    endpoint = new_endpoint(acme, retry_schedule=[0])
+    accept(acme)
+    [claimed] = claim_for(endpoint).deliveries
+    settle_all(answered(claimed, 500, X_Trace="<script>alert(1)</script>"))
+    page = operator.get(f"/admin/deliveries/{Delivery.objects.get().public_id}/").content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script>alert(1)" not in page
+
+
+def test_no_page_shows_a_secret(operator: Client, acme: Consumer) -> None:
+    endpoint, secret = endpoints.create(
+        consumer=acme, url="https://receiver.test/hook", headers={"X-Api-Key": "hush-hush"}, retry_schedule=[0]
+    )
+    accept(acme)
+    [claimed] = claim_for(endpoint).deliveries
+    settle_all(answered(claimed, 500))
+    given = names(acme, endpoint, Delivery.objects.get())
+    for path in [*PAGES, f"subscriptions/endpoint/{endpoint.id}/change/"]:
+        page = operator.get(f"/admin/{path.format(**given)}").content.decode()
+        assert secret not in page, path
+        assert secret.removeprefix("whsec_") not in page, path
+        assert "hush-hush" not in page, path
+
+
+def test_a_delivery_tells_why_it_is_dead_and_what_to_do(operator: Client, acme: Consumer) -> None:
+    _, [delivery] = dead_letters(acme, 1)
+    page = operator.get(f"/admin/deliveries/{delivery.public_id}/").content.decode()
+    for text in (
+        "Every attempt failed",
+        "503 Service Unavailable",
+        "What to do.",
+        "Repeat it with curl",
+        "&quot;number&quot;: 0",
+    ):
+        assert text in page
+
+
+def test_dead_letters_are_grouped_by_endpoint_and_reason(operator: Client, acme: Consumer) -> None:
+    broken, _ = dead_letters(acme, 5, event_types=["invoice.paid"])
+    context = operator.get("/admin/dead-letters/").context
+    [group] = context["groups"]
+    assert (group.endpoint, group.reason, group.count, group.error_kind) == (broken, "attempts_exhausted", 5, None)
+    assert context["total"] == 5
+
+
+def test_pages_go_by_keyset_both_ways_and_show_each_row_once(operator: Client, acme: Consumer) -> None:
+    _, found = dead_letters(acme, 120)
+    seen, query = [], ""
+    pages = []
+    while query is not None:
+        page = operator.get(f"/admin/dead-letters/?{query}").context["page"]
+        pages.append([row.id for row in page.rows])
+        seen += pages[-1]
+        query = page.older
+    assert seen == [delivery.id for delivery in found]
+    assert [len(page) for page in pages] == [50, 50, 20]
+    back = operator.get(f"/admin/dead-letters/?after={pages[2][0]}").context["page"]
+    assert [row.id for row in back.rows] == pages[1]
+
+
+@pytest.mark.parametrize(
+    ("query", "matches"),
+    [
+        (lambda d: f"q={d.event.public_id}", 1),
+        (lambda d: "q=nothing-of-that-name", 0),
+        (lambda d: "reason=expired", 0),
+        (lambda d: "error=http_500", 0),
+        (lambda d: "event_type=invoice.paid&within=1h&consumer=acme", 3),
+        (lambda d: "since=2020-01-01T00:00&until=2020-01-02T00:00", 0),
+    ],
+)
+def test_filters_narrow(operator: Client, acme: Consumer, query: Callable[[Any], str], matches: int) -> None:
+    _, [delivery, *_] = dead_letters(acme, 3)
+    context = operator.get(f"/admin/dead-letters/?{query(delivery)}").context
+    assert (len(context["page"].rows), context["total"]) == (matches, matches)
+
+
+@pytest.mark.parametrize("query", ["consumer=nobody", "endpoint=ep_x", "since=yesterday"])
+def test_a_filter_that_makes_no_sense_says_so_and_shows_nothing(operator: Client, acme: Consumer, query: str) -> None:
+    dead_letters(acme, 1)
+    context = operator.get(f"/admin/dead-letters/?{query}").context
+    assert context["page"].rows == []
+    assert context["asked"].problems
+
+
+@pytest.mark.parametrize("kind", ["dlv", "ep", "con", "rpl"])
+def test_an_unknown_id_is_a_page_that_says_so(operator: Client, kind: str) -> None:
+    page = {"dlv": "deliveries", "ep": "endpoints", "con": "consumers", "rpl": "replays"}[kind]
+    answer = operator.get(f"/admin/{page}/{kind}_01m7h3xmx1es6vbckezbxg7h8a/")
+    assert answer.status_code == 404
+    assert b"There is no such" in answer.content
+
+
+def test_the_box_finds_by_any_id(operator: Client, acme: Consumer) -> None:
+    endpoint, [delivery] = dead_letters(acme, 1)
+    for text, page in [
+        (delivery.public_id, f"/admin/deliveries/{delivery.public_id}/"),
+        (delivery.event.public_id, f"/admin/events/{delivery.event_id}/"),
+        (endpoint.public_id, f"/admin/endpoints/{endpoint.public_id}/"),
+        ("acme", f"/admin/consumers/{acme.public_id}/"),
+        ("receiver.test", f"/admin/endpoints/{endpoint.public_id}/"),
+    ]:
+        assert operator.get("/admin/find/", {"q": text}).headers["Location"] == page

@@ -1,0 +1,145 @@
+"""Who may do what: a read-only user can change nothing, by page or by forged POST, and neither can anybody else."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from deliveries.console.site import OPERATE
+from subscriptions.models import Consumer, Endpoint
+from tests.console import ROLES, dead_letters, logged_in, role
+from tests.ledger import ledger
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DEEDS = [
+    ("deliveries/{delivery}/replay/", {}),
+    ("deliveries/{delivery}/retry-now/", {}),
+    ("deliveries/{delivery}/give-up/", {}),
+    ("events/{event}/resend/", {}),
+    ("endpoints/{endpoint}/pause/", {}),
+    ("endpoints/{endpoint}/resume/", {}),
+    ("endpoints/{endpoint}/disable/", {"why": "x"}),
+    ("endpoints/{endpoint}/probe/", {}),
+    ("endpoints/{endpoint}/test/", {}),
+    ("endpoints/{endpoint}/rotate/", {"why": "x", "overlap_seconds": "0"}),
+    ("switches/on/", {"scope": "everything", "why": "x"}),
+    ("switches/off/", {"scope": "everything", "why": "x"}),
+    ("dead-letters/replay/start/", {"rate": "5", "why": "x"}),
+    ("replays/{replay}/cancel/", {}),
+    ("subscriptions/endpoint/{endpoint_uuid}/change/", {"max_in_flight": "1", "timeout_seconds": "1"}),
+    ("subscriptions/consumer/{consumer_uuid}/change/", {"uid": "stolen"}),
+    ("auth/user/add/", {"username": "mallory"}),
+]
+
+
+@pytest.fixture
+def given(acme: Consumer) -> dict[str, str]:
+    from deliveries import replay
+    from deliveries.replay import Filter
+
+    endpoint, [delivery, *_] = dead_letters(acme, 2)
+    job = replay.start(Filter(), consumer=None, rate_per_second=1, requested_by="somebody")
+    return {
+        "delivery": delivery.public_id, "event": str(delivery.event_id), "endpoint": endpoint.public_id,
+        "replay": job.public_id, "endpoint_uuid": str(endpoint.id), "consumer_uuid": str(acme.id),
+    }  # fmt: skip
+
+
+def without_sessions() -> dict[str, Any]:
+    return {table: rows for table, rows in ledger().items() if table not in ("django_session", "auth_user")}
+
+
+@pytest.mark.parametrize(("path", "form"), DEEDS)
+def test_a_read_only_user_is_refused_and_nothing_changes(
+    given: dict[str, str], path: str, form: dict[str, str]
+) -> None:
+    reader = logged_in("rita", group="Read-only")
+    before = without_sessions()
+    answer = reader.post(f"/admin/{path.format(**given)}", form)
+    assert answer.status_code == 403
+    assert without_sessions() == before
+
+
+@pytest.mark.parametrize(("path", "form"), DEEDS)
+def test_a_stranger_is_sent_to_the_login(given: dict[str, str], path: str, form: dict[str, str]) -> None:
+    before = without_sessions()
+    answer = Client().post(f"/admin/{path.format(**given)}", form)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/admin/login/")
+    assert without_sessions() == before
+
+
+def test_a_deed_without_its_csrf_token_is_refused(given: dict[str, str]) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = logged_in("olga", group="Operators").cookies
+    before = without_sessions()
+    assert strict.post("/admin/switches/on/", {"scope": "everything", "why": "x"}).status_code == 403
+    assert without_sessions() == before
+
+
+def test_a_deed_is_not_done_by_get(given: dict[str, str]) -> None:
+    operator = logged_in("olga", group="Operators")
+    before = without_sessions()
+    for path, _ in DEEDS[:14]:
+        assert operator.get(f"/admin/{path.format(**given)}").status_code == 405, path
+    assert without_sessions() == before
+
+
+def test_every_action_on_the_map_is_among_those_tested_here() -> None:
+    """A page answers POST with 405; whatever does not is a deed, and must be in DEEDS."""
+    named = {getattr(pattern, "name", None) for pattern in admin.site.get_urls()}
+    deeds = {"replay-start", "replay-cancel", "delivery-act", "event-resend", "endpoint-act", "switch"}
+    assert deeds <= named
+    operator = logged_in("olga", group="Operators")
+    for page in ("", "dead-letters/", "dead-letters/replay/", "replays/", "deliveries/", "events/", "endpoints/",
+                 "consumers/", "switches/", "audit/", "find/"):  # fmt: skip
+        assert operator.post(f"/admin/{page}").status_code == 405, page
+
+
+def test_a_reader_sees_pages_without_buttons(given: dict[str, str]) -> None:
+    reader = logged_in("rita", group="Read-only")
+    for path in (
+        "",
+        "dead-letters/",
+        f"deliveries/{given['delivery']}/",
+        f"endpoints/{given['endpoint']}/",
+        "switches/",
+    ):
+        answer = reader.get(f"/admin/{path}")
+        assert answer.status_code == 200
+        assert b'method="post" action="/admin/' not in answer.content.replace(b'id="logout-form" ', b"").replace(
+            b'method="post" action="/admin/logout/', b""
+        ), path
+
+
+def test_staff_without_a_role_sees_nothing(given: dict[str, str]) -> None:
+    assert logged_in("nobody").get("/admin/dead-letters/").status_code == 403
+
+
+def test_the_roles_hold_what_their_names_say(db: None) -> None:
+    for name in ROLES:
+        role(name)
+    held = {
+        group.name: {f"{each.content_type.app_label}.{each.codename}" for each in group.permissions.all()}
+        for group in Group.objects.all()
+    }
+    assert all(".view_" in name for name in held["Read-only"])
+    assert OPERATE in held["Operators"]
+    assert not any(".delete_" in name or name.startswith("auth.") for name in held["Operators"])
+
+
+def test_a_form_writes_only_what_was_changed(given: dict[str, str]) -> None:
+    """The engine writes to the same row meanwhile: an edit of a limit must not bring an old status back."""
+    operator = logged_in("olga", group="Operators")
+    path = f"/admin/subscriptions/endpoint/{given['endpoint_uuid']}/change/"
+    page = operator.get(path)
+    Endpoint.objects.filter(id=given["endpoint_uuid"]).update(status="disabled", disabled_reason="410")
+    form = page.context["adminform"].form
+    values = {name: form[name].value() if form[name].value() is not None else "" for name in form.fields}
+    answer = operator.post(path, {**values, "max_in_flight": 7})
+    assert answer.status_code == 302, answer.content
+    endpoint = Endpoint.objects.get(id=given["endpoint_uuid"])
+    assert (endpoint.max_in_flight, endpoint.status, endpoint.disabled_reason) == (7, "disabled", "410")
