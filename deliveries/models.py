@@ -2,7 +2,7 @@
 
 Each index names its reader: every further one costs each delivery a few microseconds. The hot tables have no foreign
 keys in the database: their rows are made by statements that select what they refer to, what they refer to is deleted
-after them, and a foreign key would lock the referred row for each new one (a third of the cost of settling, measured).
+after them, and a foreign key would look up and lock the referred row for each new one.
 """
 
 from django.contrib.postgres.fields import ArrayField
