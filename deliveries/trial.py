@@ -1,29 +1,42 @@
-"""A signed test event, sent now and answered for: no row is written, and the endpoint's health does not hear of it."""
+"""A signed test event, sent now and answered for: no row is written, and the endpoint's health does not hear of it.
+
+Asked for by hand, so it also goes to an endpoint that is paused or disabled: that is how one sees whether it works
+again. A kill switch stops it like everything else: while it is on, nothing goes out.
+"""
 
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import orjson
 from django.conf import settings
+from django.db.models import Q
 
 from deliveries import prepare
 from deliveries.ingest import show_time
+from deliveries.prepare import Signer
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.transport import GuardedTransport
 from subscriptions import ids
-from subscriptions.models import Endpoint
+from subscriptions.models import Endpoint, Hold
 from subscriptions.targets import policy
 
 # A test holds a thread of the web server for as long as the receiver takes.
 _AT_ONCE = threading.BoundedSemaphore(4)
+# However patient its endpoint is with deliveries (seconds).
+_LONGEST = 10
 
 
 class Busy(Exception):
     """As many tests as this process runs at once are under way."""
+
+
+class Held(Exception):
+    """A kill switch is on for this endpoint: nothing goes out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +53,13 @@ class Trial:
 
 
 def run(endpoint: Endpoint) -> Trial:
-    if not _AT_ONCE.acquire(blocking=False):
-        raise Busy
-    try:
+    with slot(endpoint):
         return asyncio.run(_run(endpoint))
-    finally:
-        _AT_ONCE.release()
 
 
 async def _run(endpoint: Endpoint) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
-    signer = prepare.signer(
-        endpoint_id=endpoint.id,
-        scheme=endpoint.signature_scheme,
-        secret_encrypted=bytes(endpoint.secret_encrypted),
-        previous_secret_encrypted=_previous(endpoint),
-        headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
-    )
+    signing = signer(endpoint)
     body = orjson.dumps(
         {
             "id": event_id,
@@ -66,22 +69,57 @@ async def _run(endpoint: Endpoint) -> Trial:
             "data": {"message": "This is a test. Your endpoint verified it if it answers 2xx."},
         }
     )
-    request = Outgoing(
-        url=endpoint.url,
-        headers=signer.headers(
-            event_id=event_id,
-            attempt=1,
-            body=body,
-            user_agent=settings.DELIVERY_USER_AGENT,
-            timestamp=int(time.time()),
-            traceparent=None,
-        ),
-        body=body,
-        timeout_seconds=min(endpoint.timeout_seconds, 10),
+    request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
+    async with transport() as carrier:
+        result = await send(request, transport=carrier)
+    return Trial(event_id=event_id, request=request, request_headers=signing.redacted(request), result=result)
+
+
+# ── what a check-up shares with it ───────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def slot(endpoint: Endpoint) -> Iterator[None]:
+    """One of the few places for what is sent by hand; `Held` or `Busy` where there is none."""
+    if Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).exists():
+        raise Held
+    if not _AT_ONCE.acquire(blocking=False):
+        raise Busy
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()
+
+
+def signer(endpoint: Endpoint) -> Signer:
+    return prepare.signer(
+        endpoint_id=endpoint.id,
+        scheme=endpoint.signature_scheme,
+        secret_encrypted=bytes(endpoint.secret_encrypted),
+        previous_secret_encrypted=_previous(endpoint),
+        headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
     )
-    async with GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None) as transport:
-        result = await send(request, transport=transport)
-    return Trial(event_id=event_id, request=request, request_headers=signer.redacted(request), result=result)
+
+
+def outgoing(
+    endpoint: Endpoint, signing: Signer, *, event_id: str, body: bytes, timestamp: int, attempt: int = 1
+) -> Outgoing:
+    headers = signing.headers(
+        event_id=event_id,
+        attempt=attempt,
+        body=body,
+        user_agent=settings.DELIVERY_USER_AGENT,
+        timestamp=timestamp,
+        traceparent=None,
+    )
+    return Outgoing(
+        url=endpoint.url, headers=headers, body=body, timeout_seconds=min(endpoint.timeout_seconds, _LONGEST)
+    )
+
+
+def transport() -> GuardedTransport:
+    """The same way out as every delivery's, with the same guard at the dial."""
+    return GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None)
 
 
 def _previous(endpoint: Endpoint) -> bytes | None:

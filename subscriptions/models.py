@@ -218,6 +218,19 @@ class Lane(models.Model):
         return f"lane of {ids.show('ep', self.endpoint_id)}"
 
 
+class CheckUp(models.Model):
+    """The last check-up of an endpoint: what it was sent, what it answered, what that means. Apart from the endpoint,
+    whose row every event reads."""
+
+    endpoint = models.OneToOneField(Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="check_up")
+    started_at = models.DateTimeField()
+    # Null until the first one has ended.
+    report = models.JSONField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"check-up of {ids.show('ep', self.endpoint_id)}"
+
+
 class Hold(models.Model):
     """A kill switch that is on. Nothing is claimed for these endpoints; deleting the row lets it all go again.
 

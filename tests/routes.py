@@ -27,6 +27,7 @@ GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("pause", "POST"): {},
     ("resume", "POST"): {},
     ("test", "POST"): {},
+    ("check-up", "POST"): {},
     ("event-types", "POST"): {
         "name": "order.made",
         "description": "An order was made.",
@@ -39,8 +40,8 @@ GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("replays", "POST"): {"state": "dead", "rate_per_second": 5},
     ("replay-cancel", "POST"): {},
 }
-# POSTs that send something and write nothing, so there is nothing to do once.
-WRITE_NOTHING = {"test"}
+# POSTs that send requests at once and change nothing: doing them twice is what somebody asked for.
+SEND_AT_ONCE = {"test", "check-up"}
 
 
 @dataclass(frozen=True)

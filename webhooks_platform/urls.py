@@ -34,6 +34,7 @@ urlpatterns = [
     api("endpoints/{endpoint}/pause", endpoints.Pause, "pause"),
     api("endpoints/{endpoint}/resume", endpoints.Resume, "resume"),
     api("endpoints/{endpoint}/test", endpoints.Test, "test"),
+    api("endpoints/{endpoint}/check-up", endpoints.EndpointCheckUp, "check-up"),
     api("endpoints/{endpoint}/deliveries", deliveries.EndpointDeliveries, "endpoint-deliveries"),
     api("events", events.EventList, "events"),
     api("events/batch", events.EventBatch, "event-batch"),

@@ -1,12 +1,14 @@
 """endpoints/{id}/ and its actions."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import lifecycle, trial
+from deliveries import check_up, lifecycle, trial
 from deliveries.api.show import show_trial
 from subscriptions import endpoints
 from subscriptions.api.authentication import caller
@@ -93,9 +95,41 @@ class Test(ApiView):
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a signed `webhook.test` event now, outside the queue, and answers what came back."""
         found = endpoint_or_404(request, endpoint)
-        try:
+        with _sent_by_hand():
             return Response(show_trial(trial.run(found)))
-        except trial.Busy:
-            raise Problem(
-                429, "too_many_tests", "Other tests are under way. Try again in a moment.", headers={"Retry-After": "5"}
-            ) from None
+
+
+class EndpointCheckUp(ApiView):
+    roles = {"GET": EVERYONE, "POST": EVERYONE}
+
+    def get(self, request: Request, endpoint: str) -> Response:
+        report = check_up.last_report(endpoint_or_404(request, endpoint))
+        if report is None:
+            raise Problem(404, "no_check_up_yet", "This endpoint had no check-up yet. POST here to run one.")
+        return Response(report)
+
+    def post(self, request: Request, endpoint: str) -> Response:
+        """Sends a genuine, a forged, an old and a doubled request now, outside the queue, and answers what they say."""
+        found = endpoint_or_404(request, endpoint)
+        with _sent_by_hand():
+            return Response(check_up.run(found))
+
+
+@contextmanager
+def _sent_by_hand() -> Iterator[None]:
+    """Turns the reasons for which nothing was sent into problems."""
+    try:
+        yield
+    except trial.Held:
+        raise Problem(409, "held", "An operator holds everything back, so nothing goes out. Try again later.") from None
+    except trial.Busy:
+        raise Problem(
+            429, "too_many_tests", "Other tests are under way. Try again in a moment.", headers={"Retry-After": "5"}
+        ) from None
+    except check_up.TooSoon:
+        raise Problem(
+            429,
+            "check_up_too_soon",
+            "The last check-up of this endpoint began moments ago. GET here shows its report.",
+            headers={"Retry-After": str(check_up.PAUSE_SECONDS)},
+        ) from None

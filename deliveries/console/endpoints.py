@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import intervene, trial
+from deliveries import audit, check_up, intervene, trial
 from deliveries.api.show import show_trial
 from deliveries.console import chart, groups, keyset, statistics, story
 from deliveries.console.page import actor_of, back_to, missing, reason_of, render
@@ -133,6 +133,8 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
         return _rotate(request, endpoint, reason)
     if deed == "test":
         return _test(request, endpoint)
+    if deed == "check-up":
+        return _check_up(request, endpoint)
     if deed not in DEEDS:
         return missing(request, "action")
     run, done, wants_reason = DEEDS[deed]
@@ -166,13 +168,27 @@ def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
         shown = show_trial(trial.run(endpoint))
     except trial.Busy:
         return back_to(request, here, refused="Other tests are under way. Try again in a moment.")
+    except trial.Held:
+        return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     answer = None if shown["response_body"] is None else story.body_of(shown["response_body"].encode())
     return show(request, endpoint.public_id, tested=shown, answer=answer)
 
 
+def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
+    here = reverse("admin:endpoint", args=[endpoint.public_id])
+    try:
+        check_up.run(endpoint)
+    except (trial.Busy, check_up.TooSoon):
+        return back_to(request, here, refused="One is under way, or was a moment ago. Try again in a moment.")
+    except trial.Held:
+        return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
+    audit.record(actor=actor_of(request), action="endpoint.checked_up", target=endpoint.public_id)
+    return back_to(request, f"{here}#check-up", done="Checked. The report is below.")
+
+
 def _find(public_id: str) -> Endpoint | None:
     uuid = ids.parse("ep", public_id)
-    return Endpoint.objects.select_related("consumer", "lane").filter(id=uuid).first() if uuid else None
+    return Endpoint.objects.select_related("consumer", "lane", "check_up").filter(id=uuid).first() if uuid else None
 
 
 def _one_row(statement: str, endpoint: Endpoint) -> tuple[Any, ...]:

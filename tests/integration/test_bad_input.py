@@ -15,7 +15,7 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.serializers import BaseSerializer
 
-from deliveries import replay
+from deliveries import check_up, replay
 from deliveries.api.replays import ReplayIn
 from deliveries.ingest import NewEvent
 from deliveries.models import Event
@@ -24,7 +24,8 @@ from subscriptions.api import serializers
 from subscriptions.models import Consumer, Role
 from tests.conftest import Api
 from tests.ledger import ledger
-from tests.routes import WRITE_NOTHING, Route, api_routes, call_name, calls
+from tests.routes import SEND_AT_ONCE, Route, api_routes, call_name, calls
+from tests.walk import answering
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +61,7 @@ def things(acme: Consumer) -> dict[str, str]:
     api = Api(keys.issue(role=Role.PRODUCER)[1])
     event = api.post("events/", {"consumer": "acme", "type": "invoice.paid", "data": {}})
     job = replay.start(replay.Filter(), consumer=acme, rate_per_second=None, requested_by="acme")
+    check_up.run(endpoint, transport=answering())
     return {
         "consumer": "acme",
         "endpoint": endpoint.public_id,
@@ -150,7 +152,7 @@ def test_b_a_body_that_is_no_json_object_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("route", "method"), [call for call in calls("POST") if call[0].name not in WRITE_NOTHING], ids=call_name
+    ("route", "method"), [call for call in calls("POST") if call[0].name not in SEND_AT_ONCE], ids=call_name
 )
 def test_b_an_idempotency_key_that_is_none_is_refused(
     route: Route, method: str, operator: Raw, things: dict[str, str]
@@ -297,6 +299,7 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("pause", "POST"): {},
     ("resume", "POST"): {},
     ("test", "POST"): {},
+    ("check-up", "POST"): {},
     ("event-types", "POST"): EVENT_TYPE,
     ("event-type", "PATCH"): EVENT_TYPE,
     ("events", "POST"): EVENT,

@@ -24,6 +24,7 @@ DEEDS = [
     ("endpoints/{endpoint}/disable/", {"why": "x"}),
     ("endpoints/{endpoint}/probe/", {}),
     ("endpoints/{endpoint}/test/", {}),
+    ("endpoints/{endpoint}/check-up/", {}),
     ("endpoints/{endpoint}/rotate/", {"why": "x", "overlap_seconds": "0"}),
     ("switches/on/", {"scope": "everything", "why": "x"}),
     ("switches/off/", {"scope": "everything", "why": "x"}),

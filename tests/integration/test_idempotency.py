@@ -18,14 +18,14 @@ from subscriptions.models import ApiKey, Consumer, Endpoint, IdempotencyRecord, 
 from tests.conftest import Api, PumpRunner
 from tests.ledger import ledger
 from tests.local import wait_until
-from tests.routes import WRITE_NOTHING, Route, call_name, calls
+from tests.routes import SEND_AT_ONCE, Route, call_name, calls
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
 KEY = {"Idempotency-Key": "order-17"}
 
-EVERY_POST = [route for route, _ in calls("POST") if route.name not in WRITE_NOTHING]
+EVERY_POST = [route for route, _ in calls("POST") if route.name not in SEND_AT_ONCE]
 
 
 @pytest.fixture(autouse=True)

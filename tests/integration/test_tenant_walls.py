@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from deliveries import check_up
 from deliveries.models import Delivery
 from subscriptions import consumers, endpoints, keys
 from subscriptions.models import Role
 from tests.conftest import Api
 from tests.ledger import ledger
 from tests.routes import Route, call_name, calls
+from tests.walk import answering
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +59,7 @@ def tenant(uid: str, producer: Api) -> Tenant:
         "delivery": Delivery.objects.get(endpoint=endpoint).public_id,
         "key": key.public_id,
     }
+    check_up.run(endpoint, transport=answering())
     api = Api(secret)
     things["replay"] = api.post("replays/", {}).json()["id"]
     return Tenant(api, things, {*things.values(), consumer.public_id})
