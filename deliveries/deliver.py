@@ -231,8 +231,9 @@ class Pump:
             for delivery, outcome in batch:
                 self.delivered_count += isinstance(outcome.verdict, retry.Delivered)
                 self._remember_health(outcome)
-                _log(delivery, outcome, moved=delivery.id in settled.moved)
-                if delivery.id in settled.moved:
+                moved = (delivery.id, delivery.number) in settled.moved
+                _log(delivery, outcome, moved=moved)
+                if moved:
                     self._tally.attempted(delivery, outcome)
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
             self._full -= freed

@@ -69,6 +69,8 @@ STORE_EVENTS = """
         SELECT given.id, consumer_id, type, api_version, producer_id, body, occurred_at, %(now)s, ordering_key,
             sequence, traceparent, coalesce(delivery_count, 0)
         FROM given LEFT JOIN counted ON counted.event_id = given.id
+        -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
+        ORDER BY consumer_id, producer_id
         ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
         RETURNING id, delivery_count
     ), owed AS (

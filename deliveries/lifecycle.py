@@ -13,8 +13,11 @@ from subscriptions.models import Endpoint, Lane
 LOCK_KEYS = """
     SELECT held.id FROM deliveries_orderingkey held
     WHERE held.consumer_id = %(consumer_id)s AND held.key IN (
-        SELECT ordering_key FROM deliveries_delivery
-        WHERE endpoint_id = %(endpoint_id)s AND state IN ('pending', 'in_flight') AND ordering_key IS NOT NULL
+        -- The event's: a delivery has none while its endpoint wants no order.
+        SELECT event.ordering_key
+        FROM deliveries_delivery delivery JOIN deliveries_event event ON event.id = delivery.event_id
+        WHERE delivery.endpoint_id = %(endpoint_id)s AND delivery.state IN ('pending', 'in_flight')
+            AND event.ordering_key IS NOT NULL
     )
     ORDER BY held.consumer_id, held.key
     FOR NO KEY UPDATE OF held
@@ -66,6 +69,7 @@ def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
     turned = "ordered" in changes and changes["ordered"] != endpoint.ordered
     if turned:
         # No claim for this endpoint while its backlog is put in order, and no event that waits for one of its keys.
+        Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
         Lane.objects.select_for_update(no_key=True).get(endpoint=endpoint)
         _run(LOCK_KEYS, endpoint)
     changed = endpoints.update(endpoint, changes)

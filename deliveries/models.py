@@ -255,7 +255,10 @@ class Notice(models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="notices", db_index=False)
-    delivery = models.ForeignKey(Delivery, null=True, blank=True, on_delete=models.CASCADE, db_index=False)
+    # Without a constraint: forgetting a delivery would look for its notices, and reading all of them is no answer.
+    delivery = models.ForeignKey(
+        Delivery, null=True, blank=True, on_delete=models.DO_NOTHING, db_index=False, db_constraint=False
+    )
     kind = models.CharField(max_length=16, choices=NoticeKind)
     reason = models.CharField(max_length=255)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

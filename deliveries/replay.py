@@ -39,6 +39,20 @@ LOCK_KEYS = """
 """
 """Holds the ordering keys of these deliveries, as accepting and settling do."""
 
+LOCK_FINISHED = """
+    SELECT FROM deliveries_delivery
+    WHERE id = ANY (%(ids)s::uuid[]) AND state IN ('delivered', 'dead') ORDER BY id FOR UPDATE
+"""
+"""Locks the deliveries in id order: two replays of the same ones wait for each other once, not in a circle."""
+
+LOCK_PAYLOADS = """
+    SELECT FROM deliveries_event WHERE id = ANY (ARRAY(
+        SELECT event_id FROM deliveries_delivery
+        WHERE id = ANY (%(ids)s::uuid[]) AND state IN ('delivered', 'dead')
+    )) AND body IS NOT NULL ORDER BY id FOR SHARE
+"""
+"""Retention passes over a payload held like this, and what it has emptied the next statement sees."""
+
 PUT_BACK = """
     WITH chosen AS (
         SELECT delivery.id, wanted.ordering_key, wanted.sequence,
@@ -261,6 +275,8 @@ def hold_keys(delivery_ids: Sequence[UUID]) -> None:
 def _put_back(delivery_ids: Sequence[UUID], *, rate: int | None) -> list[UUID]:
     hold_keys(delivery_ids)
     with connection.cursor() as cursor:
+        cursor.execute(LOCK_FINISHED, {"ids": list(delivery_ids)})
+        cursor.execute(LOCK_PAYLOADS, {"ids": list(delivery_ids)})
         cursor.execute(PUT_BACK, {"ids": list(delivery_ids), "spacing": 1 / rate if rate else 0.0})
         return [row[0] for row in cursor.fetchall()]
 

@@ -2,7 +2,8 @@
 
 Dead letters are kept longer than what was delivered, and what is still owed is never touched. Ids are time-ordered, so
 "older than" is a range of the primary key, read from a stored position. Each week begins at the start again: what was
-still owed when its time came may have been delivered since.
+still owed when its time came may have been delivered since. It waits for nobody: what somebody else holds at the moment
+(a replay, most likely) is passed over until then.
 """
 
 from dataclasses import dataclass
@@ -20,17 +21,26 @@ _NOTHING = UUID(int=0)
 FORGET_ATTEMPTS = """
     WITH old AS (
         SELECT id FROM deliveries_attempt WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
     ), gone AS (DELETE FROM deliveries_attempt WHERE id = ANY (ARRAY(SELECT id FROM old)))
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Deletes the next old attempts."""
+
+HOLD_PAYLOADS = """
+    SELECT id FROM deliveries_event WHERE id = ANY (ARRAY(
+        SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+    )) AND body IS NOT NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+"""
+"""Holds the next payloads, then looks whether they are owed: looking first would miss a replay that is under way."""
 
 FORGET_PAYLOADS = """
     WITH old AS (
         SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
         UPDATE deliveries_event event SET body = NULL
-        WHERE id = ANY (ARRAY(SELECT id FROM old)) AND body IS NOT NULL AND NOT EXISTS (
+        WHERE id = ANY (%(held)s::uuid[]) AND NOT EXISTS (
             SELECT FROM subscriptions_endpoint endpoint
             JOIN deliveries_delivery owed ON owed.endpoint_id = endpoint.id AND owed.event_id = event.id
             WHERE endpoint.consumer_id = event.consumer_id AND owed.state IN ('pending', 'in_flight', 'dead')
@@ -38,35 +48,38 @@ FORGET_PAYLOADS = """
     )
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
-"""Empties the next old events whose every delivery was delivered."""
+"""Empties those of the held events whose every delivery was delivered."""
 
 FORGET_DELIVERED = """
     WITH old AS (
         SELECT id, state FROM deliveries_delivery
         WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
-        DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered'))
-            AND state = 'delivered' RETURNING id
-    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone))
-    ), noticed AS (DELETE FROM deliveries_notice WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
+        DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(
+            SELECT id FROM deliveries_delivery
+            WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered')) AND state = 'delivered'
+            FOR UPDATE SKIP LOCKED
+        )) RETURNING id
+    ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
-"""Deletes the next old deliveries that were delivered, with their attempts, and the notices of earlier deaths."""
+"""Deletes the next old deliveries that were delivered, with their attempts."""
 
 FORGET_DEAD = """
     WITH old AS (
         SELECT id FROM deliveries_delivery
         WHERE id > %(position)s AND id < %(before)s AND state = 'dead' ORDER BY id LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
     ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
-    ), noticed AS (DELETE FROM deliveries_notice WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
-    ), gone AS (DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old)) AND state = 'dead')
+    ), gone AS (DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old)))
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
-"""Deletes the next dead letters whose time is over."""
+"""Deletes the next dead letters whose time is over, with their attempts."""
 
 FORGET_EVENTS = """
     WITH old AS (
         SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
     ), gone AS (
         DELETE FROM deliveries_event event WHERE id = ANY (ARRAY(SELECT id FROM old)) AND NOT EXISTS (
             SELECT FROM subscriptions_endpoint endpoint
@@ -78,6 +91,15 @@ FORGET_EVENTS = """
 """
 """Deletes the next old events that no delivery refers to any more."""
 
+FORGET_RECORDS = """
+    WITH old AS (
+        SELECT id FROM {table} WHERE id > %(position)s AND id < %(before)s AND {over} ORDER BY id LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ), gone AS (DELETE FROM {table} WHERE id = ANY (ARRAY(SELECT id FROM old)))
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
+"""
+"""Deletes the next old rows of a table that nothing refers to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Days:
@@ -87,27 +109,40 @@ class Days:
     payloads: int
     delivered: int
     dead: int
+    # What people did by hand: audit entries and finished replay jobs.
+    deeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    statement: str
+    kept_days: int
+    # Runs first, in a statement of its own; the ids it finds are the other's `held`.
+    hold: str | None = None
 
 
 def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
     """Up to so many batches of each; the next run goes on from there. Says how many rows of each were looked at."""
-    # An event outlives its dead letters: it goes when the longest of them is over.
-    events = max(days.delivered, days.dead)
+    # An event outlives its dead letters, and so do the notices of deaths: they go when the longest is over.
+    longest = max(days.delivered, days.dead)
     steps = {
-        "attempts": (FORGET_ATTEMPTS, days.attempts),
-        "payloads": (FORGET_PAYLOADS, days.payloads),
-        "delivered": (FORGET_DELIVERED, days.delivered),
-        "dead": (FORGET_DEAD, days.dead),
-        "events": (FORGET_EVENTS, events),
+        "attempts": _Step(FORGET_ATTEMPTS, days.attempts),
+        "payloads": _Step(FORGET_PAYLOADS, days.payloads, hold=HOLD_PAYLOADS),
+        "delivered": _Step(FORGET_DELIVERED, days.delivered),
+        "dead": _Step(FORGET_DEAD, days.dead),
+        "events": _Step(FORGET_EVENTS, longest),
+        "notices": _Step(FORGET_RECORDS.format(table="deliveries_notice", over="true"), longest),
+        "audit": _Step(FORGET_RECORDS.format(table="deliveries_auditentry", over="true"), days.deeds),
+        "replays": _Step(FORGET_RECORDS.format(table="deliveries_replay", over="status <> 'running'"), days.deeds),
     }
-    return {name: _forget(name, statement, kept, now, batches) for name, (statement, kept) in steps.items()}
+    return {name: _forget(name, step, now, batches) for name, step in steps.items()}
 
 
-def _forget(name: str, statement: str, kept_days: int, now: datetime, batches: int) -> int:
-    before, week = ids.first_at(now - timedelta(days=kept_days)), f"{name} {now:%G-W%V}"
+def _forget(name: str, step: _Step, now: datetime, batches: int) -> int:
+    before, week = ids.first_at(now - timedelta(days=step.kept_days)), f"{name} {now:%G-W%V}"
     total = 0
     for _ in range(batches):
-        count = _forget_batch(week, statement, before)
+        count = _forget_batch(week, step, before)
         total += count
         if count < _BATCH:
             break
@@ -116,10 +151,15 @@ def _forget(name: str, statement: str, kept_days: int, now: datetime, batches: i
 
 
 @transaction.atomic
-def _forget_batch(week: str, statement: str, before: UUID) -> int:
+def _forget_batch(week: str, step: _Step, before: UUID) -> int:
     keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=week, defaults={"position": _NOTHING})
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"position": keeper.position, "before": before, "limit": _BATCH})
+        window = {"position": keeper.position, "before": before, "limit": _BATCH}
+        held: list[UUID] = []
+        if step.hold is not None:
+            cursor.execute(step.hold, window)
+            held = [row[0] for row in cursor.fetchall()]
+        cursor.execute(step.statement, {**window, "held": held})
         [last, count] = cursor.fetchone() or [None, 0]
     if last is not None:
         Housekeeping.objects.filter(name=week).update(position=last)

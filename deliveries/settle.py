@@ -4,7 +4,8 @@ Every move is guarded by the state and the attempt's number. A worker that comes
 claimed again, finds another number and changes nothing.
 
 Healthy endpoints take one statement for the whole batch. Where an endpoint fails or recovers, its lane is locked first
-(in id order, so settlers do not block each other) and written after the deliveries have moved, in the same transaction.
+and written after the deliveries have moved, in the same transaction. Everybody who locks rows of several kinds does so
+in one order, or two of them could wait for each other: endpoint, lane, ordering key, delivery, event; in id order each.
 """
 
 from collections import defaultdict
@@ -68,12 +69,17 @@ SETTLE = """
         ))
         RETURNING endpoint_id
     )
-    SELECT id, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
+    SELECT id, number, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
 """
 """Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt.
 
 A dead one leaves a notice; one that ends its turn in an ordering key lets the next of that key go.
 """
+
+LOCK_ENDPOINTS = """
+    SELECT FROM subscriptions_endpoint WHERE id = ANY (%(endpoint_ids)s) ORDER BY id FOR NO KEY UPDATE
+"""
+"""Locks the endpoints that will be disabled: before their lanes, as a person does who resumes or probes one."""
 
 LOCK_LANES = """
     SELECT lane.endpoint_id, endpoint.max_in_flight, lane.opens_at, lane.failure_count, lane.failing_since,
@@ -155,36 +161,38 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    # One that is missing had been claimed again meanwhile.
-    moved: set[UUID]
+    # Deliveries with the attempt's number. One that is missing had been claimed again meanwhile.
+    moved: set[tuple[UUID, int]]
     # Endpoints with something new to send: the next of an ordering key.
     unblocked: set[UUID]
 
 
 async def settle(connection: AsyncConnection, outcomes: Sequence[Outcome], *, breaker: Breaker) -> Settled:
     ailing = sorted({outcome.endpoint_id for outcome in outcomes if _concerns_health(outcome)})
-    keys = sorted({outcome.ordering for outcome in outcomes if outcome.ordering and not _goes_on(outcome)})
+    keys = sorted({outcome.ordering for outcome in outcomes if outcome.ordering})
     if not ailing and not keys:
         return await _move(connection, outcomes)
     async with connection.transaction():
+        await _lock_endpoints(connection, outcomes)
         lanes = await _locked_lanes(connection, ailing)
-        if keys:
-            await connection.execute(
-                LOCK_KEYS, {"consumer_ids": [consumer for consumer, _ in keys], "keys": [key for _, key in keys]}
-            )
+        await lock_keys(connection, keys)
         settled = await _move(connection, outcomes)
         if lanes:
-            await _write_health(connection, lanes, [o for o in outcomes if o.delivery_id in settled.moved], breaker)
+            moved = [outcome for outcome in outcomes if (outcome.delivery_id, outcome.number) in settled.moved]
+            await _write_health(connection, lanes, moved, breaker)
     return settled
+
+
+async def lock_keys(connection: AsyncConnection, keys: Sequence[tuple[UUID, str]]) -> None:
+    if keys:
+        await connection.execute(
+            LOCK_KEYS, {"consumer_ids": [consumer for consumer, _ in keys], "keys": [key for _, key in keys]}
+        )
 
 
 def _concerns_health(outcome: Outcome) -> bool:
     signal = outcome.signal
     return signal is not None and (not signal.succeeded or not outcome.endpoint_is_well or bool(signal.disable_reason))
-
-
-def _goes_on(outcome: Outcome) -> bool:
-    return isinstance(outcome.verdict, RetryAt)
 
 
 async def _move(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> Settled:
@@ -197,9 +205,15 @@ async def _move(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> Set
     rows = await cursor.fetchall()
     endpoint_of = {outcome.delivery_id: outcome.endpoint_id for outcome in outcomes}
     return Settled(
-        moved={delivery_id for delivery_id, _ in rows},
-        unblocked={endpoint_of[delivery_id] for delivery_id, let_next_go in rows if let_next_go},
+        moved={(delivery_id, number) for delivery_id, number, _ in rows},
+        unblocked={endpoint_of[delivery_id] for delivery_id, _, let_next_go in rows if let_next_go},
     )
+
+
+async def _lock_endpoints(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> None:
+    wanted = {outcome.endpoint_id for outcome in outcomes if outcome.signal and outcome.signal.disable_reason}
+    if wanted:
+        await connection.execute(LOCK_ENDPOINTS, {"endpoint_ids": list(wanted)})
 
 
 async def _locked_lanes(connection: AsyncConnection, endpoint_ids: list[UUID]) -> list[Lane]:

@@ -14,7 +14,7 @@ from psycopg.rows import class_row
 from deliveries import retry
 from deliveries.health import Breaker
 from deliveries.retry import Facts
-from deliveries.settle import Outcome, settle
+from deliveries.settle import Outcome, lock_keys, settle
 
 # Lost deliveries settled per statement.
 _BATCH = 500
@@ -29,9 +29,17 @@ FIND_LOST = """
         SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
     )
     LIMIT %(limit)s
-    FOR UPDATE OF delivery SKIP LOCKED
 """
 """Deliveries in flight whose worker's lease has run out."""
+
+LOCK_LOST = """
+    SELECT delivery.id, delivery.attempt_count FROM deliveries_delivery delivery
+    WHERE delivery.id = ANY (%(ids)s) AND delivery.state = 'in_flight' AND NOT EXISTS (
+        SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
+    )
+    FOR UPDATE SKIP LOCKED
+"""
+"""Locks those of them that are still lost. It passes over one that its worker is settling after all."""
 
 IS_ANYTHING_LOST = """
     SELECT EXISTS (
@@ -82,21 +90,35 @@ class Lost:
     ordering_key: str | None
     consumer_id: UUID
 
+    @property
+    def ordering(self) -> tuple[UUID, str] | None:
+        return (self.consumer_id, self.ordering_key) if self.ordering_key is not None else None
+
 
 async def recover_lost(connection: AsyncConnection, *, schedule: list[int], breaker: Breaker) -> int:
     """Puts the deliveries of dead workers back. The lost attempt counts: it may well have reached the receiver."""
     recovered = 0
     while True:
         async with connection.transaction():
-            cursor = connection.cursor(row_factory=class_row(Lost))
-            lost = await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()
+            now = datetime.now(UTC)
+            lost = [_lost(row, schedule=schedule, now=now) for row in await _lock_lost(connection)]
             if lost:
-                now = datetime.now(UTC)
-                await settle(connection, [_lost(row, schedule=schedule, now=now) for row in lost], breaker=breaker)
+                await settle(connection, lost, breaker=breaker)
         recovered += len(lost)
         if len(lost) < _BATCH:
             break
     return recovered
+
+
+async def _lock_lost(connection: AsyncConnection) -> list[Lost]:
+    """Their ordering keys first, as settling does: the other way round, a late settler and this could deadlock."""
+    cursor = connection.cursor(row_factory=class_row(Lost))
+    found = {row.id: row for row in await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()}
+    if not found:
+        return []
+    await lock_keys(connection, sorted({row.ordering for row in found.values() if row.ordering}))
+    locked = await (await connection.execute(LOCK_LOST, {"ids": list(found)})).fetchall()
+    return [found[lost_id] for lost_id, number in locked if found[lost_id].number == number]
 
 
 def anything_lost() -> bool:
@@ -128,7 +150,7 @@ def _lost(row: Lost, *, schedule: list[int], now: datetime) -> Outcome:
     return Outcome(
         delivery_id=row.id,
         endpoint_id=row.endpoint_id,
-        ordering=(row.consumer_id, row.ordering_key) if row.ordering_key is not None else None,
+        ordering=row.ordering,
         number=row.number,
         verdict=verdict,
         decided_at=now,

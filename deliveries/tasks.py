@@ -80,6 +80,7 @@ def forget() -> None:
         payloads=settings.RETENTION_PAYLOAD_DAYS,
         delivered=settings.RETENTION_DELIVERED_DAYS,
         dead=settings.RETENTION_DEAD_DAYS,
+        deeds=settings.RETENTION_AUDIT_DAYS,
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
     tally.forget(kept_days=settings.RETENTION_STATISTICS_DAYS)

@@ -46,5 +46,8 @@ def delete(consumer: Consumer) -> None:
     """Gone for everyone: keys stop working, endpoints stop receiving, the uid is free again. History stays."""
     now = timezone.now()
     ApiKey.objects.filter(consumer=consumer, revoked_at__isnull=True).update(revoked_at=now)
-    Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).update(deleted_at=now, updated_at=now)
+    living = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True)
+    # Locked in id order, as by everybody who locks several.
+    list(living.select_for_update(no_key=True).order_by("id").values_list("id"))
+    living.update(deleted_at=now, updated_at=now)
     Consumer.objects.filter(id=consumer.id).update(deleted_at=now, uid=None)

@@ -117,11 +117,11 @@ def find(scope: Scope) -> Answer | None:
 
 
 FORGET_ANSWERS = """
-    DELETE FROM subscriptions_idempotencyrecord WHERE id IN (
+    DELETE FROM subscriptions_idempotencyrecord WHERE id = ANY (ARRAY(
         SELECT id FROM subscriptions_idempotencyrecord
         WHERE created_at < now() - %(hours)s * interval '1 hour'
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-    )
+    ))
 """
 """Forgets the oldest answers that are older than promised. Ids grow with time, so the old ones are found first."""
 

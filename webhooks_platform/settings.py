@@ -232,6 +232,8 @@ RETENTION_PAYLOAD_DAYS = env.int("RETENTION_PAYLOAD_DAYS", default=30)
 RETENTION_DELIVERED_DAYS = env.int("RETENTION_DELIVERED_DAYS", default=90)
 # Dead letters, with their payloads.
 RETENTION_DEAD_DAYS = env.int("RETENTION_DEAD_DAYS", default=180)
+# The audit log, and replay jobs that are over.
+RETENTION_AUDIT_DAYS = env.int("RETENTION_AUDIT_DAYS", default=730)
 # The console's statistics by the hour and the day; those by the minute are kept for two days.
 RETENTION_STATISTICS_DAYS = env.int("RETENTION_STATISTICS_DAYS", default=90)
 

@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
-from deliveries import replay, retention, tasks
-from deliveries.models import Attempt, Delivery, Event, Housekeeping, Notice
+from deliveries import intervene, lifecycle, replay, retention, tasks
+from deliveries.models import Attempt, AuditEntry, Delivery, Event, Housekeeping, Notice, Replay
+from deliveries.replay import Filter
 from deliveries.retention import Days
 from subscriptions.models import Consumer, Endpoint
 from tests.conftest import Api
@@ -15,7 +17,7 @@ from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, st
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180)
+DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180, deeds=730)
 
 
 def forget_after(days: float, *, batches: int = 200) -> dict[str, int]:
@@ -146,8 +148,34 @@ def test_a_delivery_that_was_dead_once_and_delivered_by_a_replay_is_forgotten_to
     finish(endpoint, 200)
 
     forget_after(90.1)
+    assert (kept()["deliveries"], Notice.objects.count()) == (0, 1)
+    # The endpoint's timeline keeps the death for as long as a dead letter would have been kept.
+    forget_after(180.1)
+    assert Notice.objects.count() == 0
 
-    assert (kept()["deliveries"], Notice.objects.count()) == (0, 0)
+
+def test_what_people_did_by_hand_is_forgotten_after_its_own_time(acme: Consumer) -> None:
+    endpoint = new_endpoint(acme)
+    lifecycle.pause(endpoint, reason="")
+    intervene.resume(endpoint, actor="olga", reason="")
+    over = replay.start(Filter(), consumer=acme, rate_per_second=None, requested_by="olga")
+    replay.advance_all()
+    running = replay.start(Filter(), consumer=acme, rate_per_second=None, requested_by="olga")
+
+    forget_after(729.9)
+    assert (AuditEntry.objects.count(), set(Replay.objects.all())) == (1, {over, running})
+    forget_after(730.1)
+    assert (AuditEntry.objects.count(), set(Replay.objects.all())) == (0, {running})
+
+
+def test_no_foreign_key_makes_forgetting_a_row_look_for_others(acme: Consumer) -> None:
+    """Regression: without an index, each dead letter that was forgotten read all notices there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY (%s::regclass[])",
+            [[f"deliveries_{name}" for name in ("attempt", "event", "delivery", "notice", "auditentry", "replay")]],
+        )
+        assert cursor.fetchall() == []
 
 
 def test_an_event_nobody_wanted_is_forgotten_like_the_others(acme: Consumer) -> None:
@@ -193,7 +221,7 @@ def test_only_this_weeks_positions_are_kept(acme: Consumer) -> None:
     for days in (31, 45, 100):
         forget_after(days)
 
-    assert Housekeeping.objects.count() == 5
+    assert Housekeeping.objects.count() == 8
 
 
 def test_the_periodic_task_keeps_what_is_young(acme: Consumer) -> None:

@@ -58,7 +58,7 @@ def test_a_delivered_one_is_finished_and_its_attempt_on_record(acme: Consumer) -
     settled = settle_all(answered(claimed, 204, x_request_id="r1"))
 
     delivery, attempt = Delivery.objects.get(), Attempt.objects.get()
-    assert settled.moved == {claimed.id}
+    assert settled.moved == {(claimed.id, 1)}
     assert (delivery.state, delivery.attempt_count, delivery.leased_by) == ("delivered", 1, None)
     assert delivery.finished_at is not None
     assert (attempt.delivery_id, attempt.number, attempt.status_code) == (delivery.id, 1, 204)
@@ -110,7 +110,7 @@ def test_one_batch_may_hold_every_kind_of_verdict(acme: Consumer) -> None:
         answered(one, 200), answered(two, 500), answered(three, 200, webhook_delivery="x"), unanswered(four, "dns")
     )
 
-    assert settled.moved == {one.id, two.id, three.id, four.id}
+    assert settled.moved == {(each.id, 1) for each in (one, two, three, four)}
     assert {delivery.id: delivery.state for delivery in Delivery.objects.all()} == {
         one.id: "delivered",
         two.id: "pending",
@@ -134,7 +134,7 @@ def test_an_explanation_longer_than_its_column_is_cut_and_the_attempt_recorded(a
 
     settled = settle_all(unanswered(one, "tls", "x" * 400), answered(two))
 
-    assert settled.moved == {one.id, two.id}
+    assert settled.moved == {(one.id, 1), (two.id, 1)}
     assert Attempt.objects.get(error_kind="tls").error_detail == "x" * 255
 
 
@@ -163,7 +163,7 @@ def test_a_worker_that_comes_back_late_changes_nothing(acme: Consumer) -> None:
 
     assert settled.moved == set()
     assert (Delivery.objects.values().get(), Attempt.objects.count(), Lane.objects.values().get()) == before
-    assert settle_all(answered(newer)).moved == {newer.id}
+    assert settle_all(answered(newer)).moved == {(newer.id, newer.number)}
     assert list(Attempt.objects.order_by("number").values_list("number", "error_kind")) == [
         (1, "worker_lost"), (2, None),
     ]  # fmt: skip
@@ -177,7 +177,7 @@ def test_a_late_outcome_in_one_batch_with_the_newer_one_does_not_hold_it_up(acme
     settle_all(unanswered(late, "worker_lost"))
     newer = claimed_one(endpoint)
 
-    assert settle_all(answered(late, 500), answered(newer, 200)).moved == {newer.id}
+    assert settle_all(answered(late, 500), answered(newer, 200)).moved == {(newer.id, newer.number)}
     assert states(endpoint) == ["delivered"]
     assert list(Attempt.objects.order_by("number").values_list("number", "status_code")) == [(1, None), (2, 200)]
 
