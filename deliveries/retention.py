@@ -8,6 +8,7 @@ still owed when its time came may have been delivered since. It waits for nobody
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -154,7 +155,7 @@ def _forget(name: str, step: _Step, now: datetime, batches: int) -> int:
 def _forget_batch(week: str, step: _Step, before: UUID) -> int:
     keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=week, defaults={"position": _NOTHING})
     with connection.cursor() as cursor:
-        window = {"position": keeper.position, "before": before, "limit": _BATCH}
+        window: dict[str, Any] = {"position": keeper.position, "before": before, "limit": _BATCH}
         held: list[UUID] = []
         if step.hold is not None:
             cursor.execute(step.hold, window)
