@@ -1,11 +1,8 @@
-"""`make bench`."""
+"""`make bench`: `python -m benchmarks [measure …] [--quick] [--out FILE]`."""
 
-from benchmarks.deliver import bare, drain, preload
-from benchmarks.stand import stand
+import sys
 
-with stand() as bench:
-    for processes in (1, 2):
-        print("bare", processes, bare(bench, processes=processes, count=20_000, at_once=200, size=450), flush=True)
-    for workers in (1, 2):
-        preload(bench, name=f"w{workers}", endpoints=20, events=1000, size=450)
-        print("drain", workers, drain(bench, workers=workers, count=20_000), flush=True)
+from benchmarks.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -6,19 +6,41 @@ import hmac
 import json
 import sys
 import time
+from dataclasses import dataclass
 
 import aiohttp
 import uvloop
 
+from benchmarks.beside import ask
+from benchmarks.stand import Stand
+
 SECRET = b"whsec_" + b"x" * 44
+# Requests at once in each process. More or fewer made it no faster.
+AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    rate: float
+    cpu_ms: float
+
+
+def bare(bench: Stand, *, processes: int, count: int, size: int) -> Bare:
+    """So many requests in all, by so many processes, to the same receiver as the system's."""
+    each = count // processes
+    asked = {"url": f"{bench.receiver_url}/bare", "count": each, "size": size}
+    results = ask("benchmarks.bare", *[asked] * processes)
+    seconds = max(result["seconds"] for result in results)
+    cpu = sum(result["cpu"] for result in results)
+    return Bare(rate=each * processes / seconds, cpu_ms=1000 * cpu / (each * processes))
 
 
 def body(size: int) -> bytes:
-    data = {"id": "evt_" + "0" * 26, "type": "bench.event", "data": {"filler": "x" * max(0, size - 120)}}
+    data = {"id": "evt_" + "0" * 26, "type": "bench.event", "data": {"filler": "x" * max(0, size - 90)}}
     return json.dumps(data).encode()
 
 
-async def run(url: str, count: int, at_once: int, size: int) -> dict[str, float]:
+async def run(*, url: str, count: int, size: int) -> dict[str, float]:
     payload, left = body(size), count
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
     async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
@@ -34,10 +56,9 @@ async def run(url: str, count: int, at_once: int, size: int) -> dict[str, float]
                     await answer.read()
 
         started, cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(one_after_another() for _ in range(at_once)))
-        return {"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "count": count}
+        await asyncio.gather(*(one_after_another() for _ in range(AT_ONCE)))
+        return {"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu}
 
 
 if __name__ == "__main__":
-    url, count, at_once, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    print(json.dumps(uvloop.run(run(url, count, at_once, size))))
+    print(json.dumps(uvloop.run(run(**json.loads(sys.stdin.read())))))

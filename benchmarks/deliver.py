@@ -1,78 +1,56 @@
-"""deliver: preloaded deliveries drained by one and by two workers, beside the bare loop with as many processes."""
+"""deliver: a preloaded backlog drained by one and by two workers, beside the bare loop with as many processes.
 
-import json
-import subprocess
-import sys
+The bare loop signs and POSTs the same number of bodies of the same size to the same receiver, with nothing written
+down. Its turns alternate with ours (bare 1, ours 1, bare 2, ours 2, bare 1, …), and each ratio is taken inside a turn.
+"""
+
 from typing import Any
 
-from benchmarks.stand import Stand, wait_until
+from benchmarks.bare import bare
+from benchmarks.drain import drain
+from benchmarks.figures import paired, spread
+from benchmarks.preload import BODY_SIZE, add_endpoints, empty
+from benchmarks.progress import say
+from benchmarks.stand import Stand
+
+ENDPOINTS = 20
 
 
-def bare(stand: Stand, *, processes: int, count: int, at_once: int, size: int) -> dict[str, float]:
-    each = count // processes
-    arguments = [f"{stand.receiver_url}/bare", str(each), str(at_once), str(size)]
-    command = [sys.executable, "-m", "benchmarks.bare", *arguments]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(processes)]
-    results = [json.loads(process.communicate(timeout=300)[0]) for process in running]
-    seconds = max(result["seconds"] for result in results)
+def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
+    turns, count = (2, 6_000) if quick else (5, 20_000)
+    empty(bench)
+    targets = add_endpoints(
+        name="deliver", count=ENDPOINTS, url=f"{bench.receiver_url}/deliver/{{number}}", max_in_flight=100
+    )
+    loops: dict[int, list[Any]] = {1: [], 2: []}
+    drains: dict[int, list[Any]] = {1: [], 2: []}
+    for turn in range(turns):
+        for number in (1, 2):
+            loop = bare(bench, processes=number, count=count, size=BODY_SIZE)
+            ours = drain(bench, targets, count=count, workers=number)
+            loops[number].append(loop)
+            drains[number].append(ours)
+            say(
+                f"turn {turn + 1}, {number} process(es): bare {loop.rate:,.0f}/s, ours {ours.rate:,.0f}/s,"
+                f" ratio {ours.rate / loop.rate:.2f}, {ours.system_cpu_ms:.3f} ms of CPU each"
+            )
+    rates = {number: [one.rate for one in drains[number]] for number in (1, 2)}
     return {
-        "rate": each * processes / seconds,
-        "cpu_ms": 1000 * sum(result["cpu"] for result in results) / (each * processes),
+        "count": count,
+        "endpoints": ENDPOINTS,
+        "one": _side(loops[1], drains[1]),
+        "two": _side(loops[2], drains[2]),
+        "two_by_one": paired(rates[2], rates[1]),
     }
 
 
-def preload(stand: Stand, *, name: str, endpoints: int, events: int, size: int, paused: bool = False) -> None:
-    """One consumer per endpoint, each with so many events waiting."""
-    from django.db import transaction
-    from django.utils import timezone
-
-    from deliveries import ingest
-    from deliveries.ingest import NewEvent
-    from subscriptions import consumers
-    from subscriptions import endpoints as endpoint_functions
-
-    for number in range(endpoints):
-        consumer = consumers.create(uid=f"{name}-{number}")
-        endpoint_functions.create(consumer=consumer, url=f"{stand.receiver_url}/{name}/{number}", max_in_flight=100)
-    filler = {"filler": "x" * max(0, size - 150)}
-    waiting = [
-        NewEvent(consumer=f"{name}-{number}", type="bench.event", data=filler)
-        for _ in range(events)
-        for number in range(endpoints)
-    ]
-    for start in range(0, len(waiting), 1000):
-        with transaction.atomic():
-            ingest.accept(waiting[start : start + 1000], now=timezone.now())
-
-
-def drain(stand: Stand, *, workers: int, count: int) -> dict[str, Any]:
-    """Rate from the first attempt to the last settled delivery, and CPU time per delivery."""
-    from django.db import connection
-
-    def rows(query: str) -> Any:
-        with connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchone()
-
-    since = rows("SELECT now()")[0].isoformat()
-    names = [f"deliveries{number}" for number in range(1, workers + 1)]
-    stand.start(*names)
-    for name in names:
-        wait_until(lambda name=name: "[queues]" in stand.folder.log(name).read_text(), seconds=60)  # type: ignore[misc]
-    before = stand.cpu()
-    from deliveries.tasks import deliver_due
-
-    for _ in names:
-        deliver_due.apply_async()
-    live = "SELECT count(*) FROM deliveries_delivery WHERE state IN ('pending', 'in_flight')"
-    wait_until(lambda: rows(live)[0] == 0, seconds=300)
-    after = stand.cpu()
-    stand.stop(*names)
-    [done, seconds] = rows(
-        "SELECT count(*), extract(epoch FROM max(delivery.finished_at) - min(attempt.started_at))::float8 "
-        "FROM deliveries_delivery delivery JOIN deliveries_attempt attempt ON attempt.delivery_id = delivery.id "
-        f"WHERE delivery.state = 'delivered' AND delivery.finished_at > '{since}'"
-    )
-    assert done == count, f"{done} of {count} delivered"
-    cpu = {part: 1000 * (after[part] - before[part]) / count for part in ("worker", "postgres", "redis")}
-    return {"rate": count / seconds, "cpu_ms": cpu}
+def _side(loops: list[Any], drains: list[Any]) -> dict[str, Any]:
+    parts = ("worker", "postgres", "redis", "receiver")
+    return {
+        "rate": spread([one.rate for one in drains]),
+        "bare_rate": spread([one.rate for one in loops]),
+        "ratio": paired([one.rate for one in drains], [one.rate for one in loops]),
+        "cpu_ms": {part: spread([one.cpu_ms[part] for one in drains]) for part in parts},
+        "system_cpu_ms": spread([one.system_cpu_ms for one in drains]),
+        "bare_cpu_ms": spread([one.cpu_ms for one in loops]),
+    }

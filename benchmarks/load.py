@@ -1,47 +1,144 @@
-"""A producer that sends as fast as it is answered, or at a steady rate, and keeps the times."""
+"""A producer that costs next to nothing: prepared bytes over keep-alive sockets, and just enough HTTP to read answers.
+
+As fast as it is answered here; at a steady rate in steady.py.
+"""
 
 import asyncio
 import json
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
 
-import aiohttp
 import uvloop
 
+from benchmarks.beside import ask
+from benchmarks.figures import latency
 
-async def as_fast_as_answered(url: str, key: str, body: bytes, *, count: int, at_once: int) -> dict[str, Any]:
-    left, times = count, []
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
-        async def one_after_another() -> None:
-            nonlocal left
-            while left > 0:
-                left -= 1
-                begun = time.perf_counter()
-                async with session.post(url, data=body) as answer:
-                    await answer.read()
-                    assert answer.status in (200, 202), await answer.text()
-                times.append(time.perf_counter() - begun)
+class Refused(Exception):
+    """A load run got an answer that was not 2xx, or none; the text shows each kind once, with its body."""
 
-        begun = time.perf_counter()
-        await asyncio.gather(*(one_after_another() for _ in range(at_once)))
-        seconds = time.perf_counter() - begun
-    times.sort()
-    return {
-        "rate": count / seconds,
-        "p50_ms": 1000 * times[len(times) // 2],
-        "p99_ms": 1000 * times[int(len(times) * 0.99)],
-    }
+
+def load(url: str, *, key: str, body: Any, count: int, at_once: int) -> dict[str, Any]:
+    """Rate, latencies and the last answer of so many requests, so many at a time."""
+    asked = {"url": url, "key": key, "body": json.dumps(body), "count": count, "at_once": at_once}
+    [result] = ask("benchmarks.load", asked)
+    complain(url, result["refusals"])
+    return dict(result)
+
+
+def complain(url: str, refusals: dict[str, dict[str, Any]]) -> None:
+    if refusals:
+        kinds = [f"  {one['count']} x {status}: {one['body']}" for status, one in refusals.items()]
+        raise Refused("\n".join([f"Not every request to {url} was answered with 2xx:", *kinds]))
+
+
+@dataclass
+class Refusals:
+    """Answers that were not 2xx: how many of each status, and the first body of each."""
+
+    seen: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, status: str, body: bytes) -> None:
+        one = self.seen.setdefault(status, {"count": 0, "body": body[:1000].decode(errors="replace")})
+        one["count"] += 1
+
+
+class Asking(asyncio.Protocol):
+    """One connection: a request at a time, and `answered(connection, status, body)` for each."""
+
+    def __init__(self, answered: "Callable[[Asking, str, bytes], None]", lost: Callable[[], None]) -> None:
+        self._answered = answered
+        self._lost = lost
+        self._seen = b""
+        self.asked_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def ask(self, request: bytes, *, at: float) -> None:
+        self.asked_at = at
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        end = self._seen.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        head = self._seen[:end].lower()
+        at = head.find(b"content-length:")
+        length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        if len(self._seen) >= end + 4 + length:
+            body, self._seen = self._seen[end + 4 : end + 4 + length], self._seen[end + 4 + length :]
+            self._answered(self, head[9:12].decode(), body)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost()
+
+    def close(self) -> None:
+        self._lost = lambda: None
+        self._transport.close()
+
+
+def address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname
+    assert parts.port
+    return parts.hostname, parts.port
+
+
+def request_bytes(url: str, key: str, body: bytes) -> bytes:
+    parts = urlsplit(url)
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"
+    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def as_fast_as_answered(*, url: str, key: str, body: str, count: int, at_once: int) -> dict[str, Any]:
+    loop = asyncio.get_running_loop()
+    request = request_bytes(url, key, body.encode())
+    to_ask, times, refusals, done = count, [], Refusals(), loop.create_future()
+    last = b""
+
+    def ask_next(connection: Asking) -> None:
+        nonlocal to_ask
+        if to_ask > 0:
+            to_ask -= 1
+            connection.ask(request, at=time.perf_counter())
+
+    def answered(connection: Asking, status: str, answer: bytes) -> None:
+        nonlocal last
+        times.append(time.perf_counter() - connection.asked_at)
+        if status.startswith("2"):
+            last = answer
+        else:
+            refusals.note(status, answer)
+        if len(times) == count:
+            done.set_result(None)
+        else:
+            ask_next(connection)
+
+    def lost() -> None:
+        refusals.note("closed", b"The server closed the connection.")
+        if not done.done():
+            done.set_result(None)
+
+    connections = [
+        (await loop.create_connection(lambda: Asking(answered, lost), *address(url)))[1] for _ in range(at_once)
+    ]
+    begun, cpu = time.perf_counter(), time.process_time()
+    for connection in connections:
+        ask_next(connection)
+    await done
+    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
+    for connection in connections:
+        connection.close()
+    figures = {"rate": len(times) / seconds, "cpu": used, **(latency(times) if times else {})}
+    return {**figures, "refusals": refusals.seen, "last": last.decode(errors="replace")}
 
 
 if __name__ == "__main__":
-    asked = json.loads(sys.stdin.read())
-    result = uvloop.run(
-        as_fast_as_answered(
-            asked["url"], asked["key"], asked["body"].encode(), count=asked["count"], at_once=asked["at_once"]
-        )
-    )
-    print(json.dumps(result))
+    print(json.dumps(uvloop.run(as_fast_as_answered(**json.loads(sys.stdin.read())))))

@@ -1,4 +1,7 @@
-"""A receiver that costs next to nothing: nginx where it is installed, a bare asyncio protocol otherwise."""
+"""A receiver that costs next to nothing: nginx where it is installed, a bare asyncio protocol otherwise.
+
+The asyncio one can also hold its answers back (`/hold/<ms>`) or never give one (`/hang`), which nginx cannot.
+"""
 
 import asyncio
 import shutil
@@ -6,9 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
+
+from benchmarks.beside import tethered
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -27,13 +33,28 @@ http {{
 @contextmanager
 def receiver(folder: Path) -> Iterator[tuple[str, int]]:
     """Its base URL and its pid."""
-    port = _free_port()
+    port = free_port()
     if nginx := shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"):
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
         command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+        with _running(command, port) as served:
+            yield served
     else:
-        command = [sys.executable, "-m", "benchmarks.receiver", str(port)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        with patient_receiver(port) as served:
+            yield served
+
+
+@contextmanager
+def patient_receiver(port: int = 0) -> Iterator[tuple[str, int]]:
+    """The asyncio one, for receivers that take their time."""
+    port = port or free_port()
+    with _running([sys.executable, "-m", "benchmarks.receiver", str(port)], port) as served:
+        yield served
+
+
+@contextmanager
+def _running(command: list[str], port: int) -> Iterator[tuple[str, int]]:
+    process = subprocess.Popen(tethered(command), stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         _wait_for(port)
         yield f"http://127.0.0.1:{port}", process.pid
@@ -42,15 +63,16 @@ def receiver(folder: Path) -> Iterator[tuple[str, int]]:
         process.wait(10)
 
 
-class _Protocol(asyncio.Protocol):
-    """Reads a head, skips a body, answers. Just enough HTTP for a sender that behaves."""
+class Receiving(asyncio.Protocol):
+    """Reads a head and a body, tells `arrived`, answers. Just enough HTTP for a sender that behaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrived: Callable[[bytes], None] | None = None) -> None:
+        self._arrived = arrived
         self._seen = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._seen += data
@@ -60,16 +82,22 @@ class _Protocol(asyncio.Protocol):
             length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
             if len(self._seen) < end + 4 + length:
                 return
-            self._seen = self._seen[end + 4 + length :]
+            body, self._seen = self._seen[end + 4 : end + 4 + length], self._seen[end + 4 + length :]
+            if self._arrived is not None:
+                self._arrived(body)
+            self._answer(head.split(b" ", 2)[1])
+
+    def _answer(self, path: bytes) -> None:
+        if path.startswith(b"/hang"):
+            return
+        if path.startswith(b"/hold/"):
+            seconds = int(path.split(b"/")[2]) / 1000
+            asyncio.get_running_loop().call_later(seconds, self._transport.write, ANSWER)
+        else:
             self._transport.write(ANSWER)
 
 
-async def _serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(_Protocol, "127.0.0.1", port, backlog=4096)
-    await server.serve_forever()
-
-
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -83,6 +111,11 @@ def _wait_for(port: int) -> None:
                 return
         time.sleep(0.02)
     raise SystemExit("The receiver did not start.")
+
+
+async def _serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Receiving, "127.0.0.1", port, backlog=4096)
+    await server.serve_forever()
 
 
 if __name__ == "__main__":

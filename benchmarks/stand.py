@@ -1,4 +1,8 @@
-"""The bench's stand: the real servers and processes, in a folder of their own, with their CPU time in view."""
+"""The bench's stand: the real servers and processes, in a folder of their own, with their CPU time in view.
+
+Settings are those of a deployment: fsync on, granian, Celery workers, logs at INFO. Two things differ: loopback
+targets are allowed, and the API's rate limit is counted as ever but set higher than anything reaches.
+"""
 
 import base64
 import os
@@ -11,16 +15,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
-from benchmarks.receiver import receiver
+from benchmarks import processes
+from benchmarks.receiver import free_port, receiver
 from webhooks_platform.local import programs
-from webhooks_platform.local.children import Child
+from webhooks_platform.local.children import Child, last_lines
 from webhooks_platform.local.environment import BASE_DIR, read_options
 from webhooks_platform.local.folder import DataFolder, claim
 from webhooks_platform.local.postgres import embedded_postgres
 from webhooks_platform.local.server import RunningServer
 from webhooks_platform.local.valkey import embedded_valkey
+
+
+class Failed(Exception):
+    """A measure cannot go on; the text says why."""
 
 
 @dataclass
@@ -34,32 +41,46 @@ class Stand:
     port: int
     children: dict[str, Child] = field(default_factory=dict)
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def start(self, *names: str, **settings: str) -> None:
         given = {"DATA_DIR": str(self.folder.path), "PORT": str(self.port), "DELIVERY_WORKERS": "8"}
-        options = read_options(given)
-        for program in programs.platform(self.folder, {**self.env, **settings}, options):
+        for program in programs.platform(self.folder, {**self.env, **settings}, read_options(given)):
             if program.name in names:
                 self.children[program.name] = Child(program)
 
-    def stop(self, *names: str) -> None:
+    def stop(self, *names: str, now: bool = False) -> None:
+        """As a deployment would; `now` is for workers that wait for receivers which never answer."""
         stopped = [self.children.pop(name) for name in names or list(self.children)]
         for child in stopped:
-            child.stop()
+            child.kill_now() if now else child.stop()
         for child in stopped:
             if not child.wait(40):
                 child.kill_now()
                 child.wait(10)
 
+    def wait_until(self, true: Callable[[], bool], *, seconds: float, what: str, every: float = 0.1) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            for name, child in self.children.items():
+                if child.exit_code() is not None:
+                    raise Failed(f"{name} has ended. The end of its log:\n{last_lines(self.folder.log(name))}")
+            if time.monotonic() > deadline:
+                raise Failed(f"After {seconds:g} s still waiting for {what}.")
+            time.sleep(every)
+
     def cpu(self) -> dict[str, float]:
         """CPU seconds so far, per part."""
-        return {
-            "worker": sum(_cpu(child.pid) for name, child in self.children.items() if name.startswith("deliveries")),
-            "web": sum(_cpu(child.pid) for name, child in self.children.items() if name == "web"),
-            "background": sum(_cpu(c.pid) for name, c in self.children.items() if name in ("background", "beat")),
-            "postgres": _cpu(self.postgres.pid),
-            "redis": _cpu(self.valkey.pid),
-            "receiver": _cpu(self.receiver_pid),
-        }
+        parts = {"worker": 0.0, "web": 0.0, "background": 0.0}
+        for name, child in self.children.items():
+            parts[_part(name)] += processes.cpu_seconds(child.pid)
+        servers = {"postgres": self.postgres.pid, "redis": self.valkey.pid, "receiver": self.receiver_pid}
+        return parts | {part: processes.cpu_seconds(pid) for part, pid in servers.items()}
+
+    def memory_mib(self, name: str) -> float:
+        return processes.memory_mib(self.children[name].pid)
 
 
 @contextmanager
@@ -79,45 +100,22 @@ def stand() -> Iterator[Stand]:
             "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
             "DATABASE_URL": postgres.url,
             "REDIS_URL": valkey.url,
-            "API_RATE_PER_SECOND": "0",
+            "API_RATE_PER_SECOND": "1000000",
             "LOG_LEVEL": os.environ.get("LOG_LEVEL", "INFO"),
         }
         os.environ.update(env)
-        subprocess.run(
-            [sys.executable, str(BASE_DIR / "manage.py"), "migrate", "--verbosity", "0"], env=env, check=True
-        )
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
+        migrate = [sys.executable, str(BASE_DIR / "manage.py"), "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, env=env, check=True)
         import django
 
         django.setup()
-        bench = Stand(folder, env, postgres, valkey, url, pid, port=18_000 + os.getpid() % 1000)
+        bench = Stand(folder, env, postgres, valkey, url, pid, port=free_port())
         try:
             yield bench
         finally:
-            bench.stop()
+            bench.stop(now=True)
 
 
-def wait_until(true: Callable[[], bool], *, seconds: float, every: float = 0.05) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"Gave up after {seconds} s.")
-        time.sleep(every)
-
-
-def _cpu(pid: int) -> float:
-    """Of a process and its children. Ended children count through their parent."""
-    try:
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return 0.0
-    total = 0.0
-    for member in family:
-        try:
-            times = member.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-        if member is process:
-            total += times.children_user + times.children_system
-    return total
+def _part(name: str) -> str:
+    return "worker" if name.startswith("deliveries") else "background" if name == "beat" else name
