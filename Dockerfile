@@ -30,5 +30,5 @@ EXPOSE 8000
 # No entry point and no shell: SIGTERM reaches the process. GRANIAN_WORKERS says how many processes serve.
 CMD ["python", "-m", "granian", "--interface", "wsgi", "webhooks_platform.wsgi:application", \
      "--host", "0.0.0.0", "--port", "8000", "--no-ws", "--no-access-log", \
-     "--blocking-threads", "8", "--backlog", "1024", \
+     "--blocking-threads", "16", "--backlog", "1024", \
      "--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]

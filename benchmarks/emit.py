@@ -20,7 +20,7 @@ BATCH = 100
 # An event whose body on the wire has about 450 bytes.
 EVENT = {"consumer": "emit-0", "type": "bench.event", "data": {"filler": "x" * 300}}
 SIDES: dict[str, tuple[str, Any, int]] = {
-    "noop": ("/noop", EVENT, 1),
+    "noop": ("/api/v1/noop", EVENT, 1),
     "single": ("/api/v1/events/", EVENT, 1),
     "batch": ("/api/v1/events/batch/", {"events": [EVENT] * BATCH}, BATCH),
 }

@@ -26,4 +26,4 @@ class Noop(APIView):
         return Response({"received": len(request.data)}, status=202)
 
 
-urlpatterns = [path("noop", Noop.as_view()), *real]
+urlpatterns = [path("api/v1/noop", Noop.as_view()), *real]

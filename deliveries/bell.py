@@ -23,6 +23,8 @@ _RUNG = "webhooks:rung"
 _COALESCE_MS = 500
 # After a failed ring, leave Redis alone for this long (seconds).
 _PAUSE_SECONDS = 1.0
+# Between two rings of one process: whoever comes meanwhile shares the next (seconds).
+_GATHER_SECONDS = 0.005
 # Beyond this many waiting endpoints the sweep is the better messenger.
 _MAX_WAITING = 10_000
 
@@ -81,6 +83,7 @@ class _Ringer:
                 members, self._waiting = self._waiting, set()
             try:
                 _ring_members(members, client=client)
+                time.sleep(_GATHER_SECONDS)
             except Exception as error:  # Redis, kombu and sockets each raise their own; none of them matters here.
                 logger.warning("bell.missed", extra={"fields": {"endpoints": len(members), "error": repr(error)}})
                 time.sleep(_PAUSE_SECONDS)

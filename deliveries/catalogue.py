@@ -1,5 +1,6 @@
 """Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,9 +13,13 @@ from subscriptions import ids
 from subscriptions.event_types import compiled
 
 LOOK_UP = """
-    SELECT (
+    WITH given AS MATERIALIZED (SELECT %(asked)s::json AS asked)
+    SELECT json_build_array((
         SELECT json_agg(json_build_array(id, uid)) FROM subscriptions_consumer
-        WHERE deleted_at IS NULL AND (uid = ANY (%(uids)s::text[]) OR id = ANY (%(ids)s::uuid[]))
+        WHERE deleted_at IS NULL AND (
+            uid = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'uids') FROM given))
+            OR id = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'ids')::uuid FROM given))
+        )
     ), (
         SELECT json_agg(json_build_array(
             type.name, type.archived_at IS NOT NULL, type.used_at IS NOT NULL, version.api_version, version.schema::text
@@ -22,11 +27,18 @@ LOOK_UP = """
         FROM subscriptions_eventtype type
         LEFT JOIN subscriptions_eventtypeversion version
             ON version.event_type_id = type.name AND version.schema IS NOT NULL
-            AND version.api_version = ANY (%(versions)s::text[])
-        WHERE type.name = ANY (%(names)s::text[])
-    )
+            AND version.api_version = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'versions') FROM given))
+        WHERE type.name = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'names') FROM given))
+    ), (
+        SELECT json_agg(key.id) FROM subscriptions_apikey key
+        LEFT JOIN subscriptions_consumer consumer ON consumer.id = key.consumer_id
+        WHERE key.id = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'keys')::uuid FROM given))
+            AND key.revoked_at IS NULL AND consumer.deleted_at IS NULL
+            AND (key.expires_at IS NULL OR key.expires_at > now())
+    ))::text
 """
-"""The living consumers named by uid or id, and the catalogue's entries, one per version asked for that has a schema."""
+"""The living consumers named by uid or id; the catalogue's entries, one per version asked for that has a schema; and
+which of the keys still live. Asked for as one JSON document: that costs the web process less than five arrays."""
 
 USE_TYPES = """
     INSERT INTO subscriptions_eventtype AS known (name, description, used_at)
@@ -80,22 +92,25 @@ class Known:
     # The uid of each, or its id where it has none.
     shown: dict[UUID, str]
     types: Types
+    living_keys: set[UUID]
 
 
-def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool) -> Known:
-    """Both in one statement: every emit asks. `wanted` are (event type, api_version)."""
+def look_up(
+    consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool, key_ids: Iterable[UUID] = ()
+) -> Known:
+    """All in one statement: every emit asks. `wanted` are (event type, api_version)."""
     uuids = {name: uuid for name in consumer_names if (uuid := ids.parse("con", name))}
+    asked = {
+        "uids": [name for name in consumer_names if name not in uuids],
+        "ids": list(uuids.values()),
+        "names": sorted({name for name, _ in wanted}),
+        "versions": sorted({version for _, version in wanted}),
+        "keys": list(key_ids),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            LOOK_UP,
-            {
-                "uids": [name for name in consumer_names if name not in uuids],
-                "ids": list(uuids.values()),
-                "names": sorted({name for name, _ in wanted}),
-                "versions": sorted({version for _, version in wanted}),
-            },
-        )
-        consumers, types = cursor.fetchone() or (None, None)
+        cursor.execute(LOOK_UP, {"asked": orjson.dumps(asked).decode()})
+        [[answer]] = cursor.fetchall()
+    consumers, types, living_keys = orjson.loads(answer)
     by_uid = {uid: UUID(uuid) for uuid, uid in consumers or [] if uid in consumer_names}
     shown = {UUID(uuid): uid or ids.show("con", UUID(uuid)) for uuid, uid in consumers or []}
     return Known(
@@ -108,6 +123,7 @@ def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register:
             schemas={(name, version): schema for name, _, _, version, schema in types or [] if version is not None},
             register=register,
         ),
+        living_keys={UUID(key_id) for key_id in living_keys or []},
     )
 
 

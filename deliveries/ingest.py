@@ -4,6 +4,7 @@ A batch of a thousand takes as many statements as a single event. An item that c
 the others go on.
 """
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,8 +19,10 @@ from django.db import connection
 
 from deliveries import catalogue
 from deliveries.models import Event
+from deliveries.store import Stored, store
 from subscriptions import ids
-from subscriptions.event_types import patterns_for
+
+logger = logging.getLogger(__name__)
 
 # What may stand in a header and in a URL. No dot: `standard` signatures join the id to the rest with one.
 PRODUCER_ID = re.compile(r"[A-Za-z0-9_:@~=+\-]{1,255}")
@@ -39,62 +42,6 @@ NEXT_SEQUENCES = """
 """
 """Takes the next numbers of each key and holds it until commit, so a rollback leaves no gap. Locks in key order."""
 
-STORE_EVENTS = """
-    WITH given AS (
-        SELECT * FROM unnest(
-            %(ids)s::uuid[], %(consumer_ids)s::uuid[], %(types)s::text[], %(patterns)s::text[],
-            %(api_versions)s::text[], %(producer_ids)s::text[], %(bodies)s::bytea[], %(occurred_ats)s::timestamptz[],
-            %(ordering_keys)s::text[], %(sequences)s::bigint[], %(traceparents)s::text[]
-        ) AS event (
-            id, consumer_id, type, patterns, api_version, producer_id, body, occurred_at, ordering_key, sequence,
-            traceparent
-        )
-    ), matched AS MATERIALIZED (
-        SELECT given.id AS event_id, endpoint.id AS endpoint_id,
-            CASE WHEN endpoint.ordered THEN given.ordering_key END AS ordering_key,
-            CASE WHEN endpoint.ordered THEN given.sequence END AS sequence,
-            coalesce(endpoint.retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
-        FROM given
-        JOIN subscriptions_endpoint endpoint
-            ON endpoint.consumer_id = given.consumer_id
-            AND endpoint.deleted_at IS NULL
-            AND endpoint.event_types::text[] && string_to_array(given.patterns, ' ')
-    ), counted AS (
-        SELECT event_id, count(*) AS delivery_count FROM matched GROUP BY event_id
-    ), stored AS (
-        INSERT INTO deliveries_event (
-            id, consumer_id, type, api_version, producer_id, body, occurred_at, created_at, ordering_key, sequence,
-            traceparent, delivery_count
-        )
-        SELECT given.id, consumer_id, type, api_version, producer_id, body, occurred_at, %(now)s, ordering_key,
-            sequence, traceparent, coalesce(delivery_count, 0)
-        FROM given LEFT JOIN counted ON counted.event_id = given.id
-        -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
-        ORDER BY consumer_id, producer_id
-        ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
-        RETURNING id, delivery_count
-    ), owed AS (
-        INSERT INTO deliveries_delivery (
-            id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at,
-            ordering_key, sequence, blocked
-        )
-        SELECT webhooks_uuid7(), event_id, endpoint_id, 'pending', now() + wait, 0, 0, now(), %(now)s,
-            ordering_key, sequence,
-            ordering_key IS NOT NULL AND (
-                row_number() OVER (PARTITION BY endpoint_id, ordering_key ORDER BY sequence) > 1
-                OR EXISTS (
-                    SELECT FROM deliveries_delivery earlier
-                    WHERE earlier.endpoint_id = matched.endpoint_id AND earlier.ordering_key = matched.ordering_key
-                        AND earlier.state IN ('pending', 'in_flight') AND NOT earlier.blocked
-                )
-            )
-        FROM matched JOIN stored ON stored.id = matched.event_id
-        RETURNING endpoint_id
-    )
-    SELECT id, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed) FROM stored
-"""
-"""Stores the events and one delivery for each endpoint that wants them. Skips an event whose producer id is taken."""
-
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
@@ -112,14 +59,14 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    event: Event
+    event: Stored
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
     """The producer's own id came before, with the same content. This is that event."""
 
-    event: Event
+    event: Event | Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +96,10 @@ class _Draft:
     index: int
     new: NewEvent
     id: UUID
+    public_id: str
     consumer_id: UUID
     api_version: str
     sequence: int | None = None
-
-    @property
-    def public_id(self) -> str:
-        return self.new.producer_id or ids.show("evt", self.id)
 
     def rendered(self, now: datetime) -> bytes:
         return render(
@@ -203,6 +147,27 @@ def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | N
     return orjson.dumps(body)
 
 
+def log_accepted(events: Sequence[Stored]) -> None:
+    """One line for whatever came in one request."""
+    if len(events) == 1:
+        [event] = events
+        fields: dict[str, Any] = {
+            "event": event.public_id,
+            "consumer": ids.show("con", event.consumer_id),
+            "event_type": event.type,
+            "deliveries": event.delivery_count,
+        }
+        logger.info("event.accepted", extra={"fields": fields})
+    elif events:
+        fields = {
+            "events": [event.public_id for event in events],
+            "consumers": [ids.show("con", consumer_id) for consumer_id in {event.consumer_id for event in events}],
+            "event_types": sorted({event.type for event in events}),
+            "deliveries": sum(event.delivery_count for event in events),
+        }
+        logger.info("events.accepted", extra={"fields": fields})
+
+
 def show_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
@@ -210,12 +175,12 @@ def show_time(at: datetime) -> str:
 def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
     return catalogue.look_up(
         {new.consumer for new in new_events},
-        {(new.type, _version(new)) for new in new_events},
+        {(new.type, version_of(new)) for new in new_events},
         register=settings.UNKNOWN_EVENT_TYPES == "register",
     )
 
 
-def _version(new: NewEvent) -> str:
+def version_of(new: NewEvent) -> str:
     return new.api_version or str(settings.DEFAULT_API_VERSION)
 
 
@@ -227,7 +192,9 @@ def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: di
         if consumer_id is None:
             results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
         else:
-            addressed.append(_Draft(index, new, ids.new_uuid(), consumer_id, _version(new)))
+            event_id = ids.new_uuid()
+            public_id = new.producer_id or ids.show("evt", event_id)
+            addressed.append(_Draft(index, new, event_id, public_id, consumer_id, version_of(new)))
     drafts = []
     for draft in addressed:
         refusal = known.types.check(draft.new.type, draft.api_version, draft.new.data)
@@ -265,12 +232,12 @@ def _by_producer_id(drafts: Iterable[_Draft]) -> list[Event]:
     return list(Event.objects.filter(id__in=found)) if found else []
 
 
-def _compared(event: Event, new: NewEvent) -> Result:
+def _compared(event: Event | Stored, new: NewEvent) -> Result:
     """A duplicate if rendering it again says what was stored; otherwise the id was used for two things."""
     again = render(
         public_id=event.public_id,
         new=new,
-        api_version=_version(new),
+        api_version=version_of(new),
         sequence=event.sequence,
         created_at=event.created_at,
     )
@@ -309,56 +276,36 @@ def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:
 def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> list[UUID]:
     if not drafts:
         return []
-    bodies = [draft.rendered(now) for draft in drafts]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            STORE_EVENTS,
-            {
-                "ids": [draft.id for draft in drafts],
-                "consumer_ids": [draft.consumer_id for draft in drafts],
-                "types": [draft.new.type for draft in drafts],
-                "patterns": [" ".join(patterns_for(draft.new.type)) for draft in drafts],
-                "api_versions": [draft.api_version for draft in drafts],
-                "producer_ids": [draft.new.producer_id for draft in drafts],
-                "bodies": bodies,
-                "occurred_ats": [draft.new.occurred_at for draft in drafts],
-                "ordering_keys": [draft.new.ordering_key for draft in drafts],
-                "sequences": [draft.sequence for draft in drafts],
-                "traceparents": [draft.new.traceparent for draft in drafts],
-                "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
-                "now": now,
-            },
-        )
-        rows = cursor.fetchall()
-    if len(rows) != len(drafts):
+    events = [_stored(draft, now=now) for draft in drafts]
+    counts, endpoint_ids = store(events)
+    if len(counts) != len(events):
         # Keeping the rest would leave gaps in sequences; a fresh transaction finds the duplicate before it counts.
         raise Raced
-    counts = {event_id: count for event_id, count, _ in rows}
-    for draft, body in zip(drafts, bodies, strict=True):
-        results[draft.index] = Accepted(_event(draft, body=body, delivery_count=counts[draft.id], now=now))
-    return rows[0][2] or []
+    for draft, event in zip(drafts, events, strict=True):
+        results[draft.index] = Accepted(event._replace(delivery_count=counts[event.id]))
+    return endpoint_ids
 
 
-def _event(draft: _Draft, *, body: bytes, delivery_count: int, now: datetime) -> Event:
-    return Event(
+def _stored(draft: _Draft, *, now: datetime) -> Stored:
+    return Stored(
         id=draft.id,
+        public_id=draft.public_id,
         consumer_id=draft.consumer_id,
         type=draft.new.type,
         api_version=draft.api_version,
         producer_id=draft.new.producer_id,
-        body=body,
-        occurred_at=draft.new.occurred_at,
+        body=draft.rendered(now),
         created_at=now,
+        occurred_at=draft.new.occurred_at,
         ordering_key=draft.new.ordering_key,
         sequence=draft.sequence,
         traceparent=draft.new.traceparent,
-        delivery_count=delivery_count,
     )
 
 
 def _settle_repeats(drafts: list[_Draft], results: dict[int, Result]) -> None:
     """Repeats of a producer id within one batch are duplicates of the first of them."""
-    first: dict[tuple[UUID, str | None], Event] = {}
+    first: dict[tuple[UUID, str | None], Stored] = {}
     for draft in drafts:
         name = (draft.consumer_id, draft.new.producer_id)
         result = results.get(draft.index)

@@ -5,6 +5,7 @@ loses a few seconds of them, and no delivery waits for them. What must be exact 
 from the deliveries themselves.
 """
 
+import collections
 import logging
 import threading
 import time
@@ -106,8 +107,8 @@ class Counter:
             # An event's id begins with the millisecond at which it was accepted.
             counts.latencies[bisect_left(BOUNDS_MS, now * 1000 - (delivery.event_id.int >> 80))] += 1
 
-    def accepted(self, consumer_id: UUID) -> None:
-        self._of(int(time.time()) // 60, consumer_id, None).accepted += 1
+    def accepted(self, consumer_id: UUID, count: int) -> None:
+        self._of(int(time.time()) // 60, consumer_id, None).accepted += count
 
     def take(self) -> str | None:
         """What was counted since the last time, as ADD wants it; None when that is nothing."""
@@ -180,9 +181,10 @@ class _Writer:
         threading.Thread(target=self._run, name="tally", daemon=True).start()
 
     def count(self, consumer_ids: Iterable[UUID]) -> None:
+        counts = collections.Counter(consumer_ids)
         with self._lock:
-            for consumer_id in consumer_ids:
-                self._counter.accepted(consumer_id)
+            for consumer_id, count in counts.items():
+                self._counter.accepted(consumer_id, count)
 
     def _run(self) -> None:
         while True:

@@ -6,6 +6,7 @@ The checksum lets a secret scanner, or a person, tell a mistyped key from an unk
 import hashlib
 import secrets
 import string
+import time
 import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +25,9 @@ _CHECKSUM_LENGTH = 6
 _LETTER = {Role.PRODUCER: "p", Role.CONSUMER: "c", Role.OPERATOR: "o"}
 # last_used_at is for people; a write per request would be paid by every emit.
 _LAST_USED_RESOLUTION = timedelta(minutes=1)
+# How long a process knows a key it has verified (seconds), and how many of them.
+_REMEMBERED_SECONDS = 30.0
+_REMEMBERED_KEYS = 1000
 
 # By hand: every request asks this, and building the query costs the ORM more than the rest of an emit.
 FIND_KEY = """
@@ -48,6 +52,10 @@ class Caller:
 
     # Django REST framework asks this of whatever stands in for a user.
     is_authenticated = True
+
+
+# By the key's hash, never the key itself.
+_remembered: dict[bytes, tuple[Caller, float]] = {}
 
 
 def issue(
@@ -79,7 +87,21 @@ def verify(secret: str) -> Caller | None:
     key_id, role, consumer_id, owner, used_long_ago = row
     if used_long_ago:
         ApiKey.objects.filter(id=key_id).update(last_used_at=timezone.now())
-    return Caller(key_id=key_id, role=role, consumer_id=consumer_id, owner=owner)
+    caller = Caller(key_id=key_id, role=role, consumer_id=consumer_id, owner=owner)
+    _remember(secret, caller)
+    return caller
+
+
+def remembered(secret: str) -> Caller | None:
+    """Who called with this key a moment ago. It may have been revoked since: look before you rely on it."""
+    caller, until = _remembered.get(_hash(secret), (None, 0.0))
+    return caller if time.monotonic() < until else None
+
+
+def _remember(secret: str, caller: Caller) -> None:
+    if len(_remembered) >= _REMEMBERED_KEYS:
+        _remembered.clear()
+    _remembered[_hash(secret)] = caller, time.monotonic() + _REMEMBERED_SECONDS
 
 
 def _find(secret: str) -> Any:

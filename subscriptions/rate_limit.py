@@ -1,6 +1,8 @@
 """A limit on requests per API key, the same across all web processes. Open when Redis is away."""
 
 import math
+import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +10,14 @@ from django.conf import settings
 
 from subscriptions.quick_redis import quick_redis
 
+# A process takes as many requests at a time as the key may send in this many seconds, at least one, so that a busy key
+# does not ask Redis each time. What it does not use within a moment is forgone.
+_AHEAD_SECONDS = 0.01
+_HELD_SECONDS = 1.0
+_HELD_KEYS = 1000
+
 # The generic cell rate algorithm: one number per key, the moment at which its burst would be whole again.
-TAKE_ONE = """
+TAKE = """
     local interval = tonumber(ARGV[1])
     local burst = tonumber(ARGV[2])
     local clock = redis.call('TIME')
@@ -17,12 +25,14 @@ TAKE_ONE = """
     local whole_at = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
     local free = math.floor((burst * interval - (whole_at - now)) / interval)
     if free < 1 then
-        return {0, math.ceil(whole_at - now - (burst - 1) * interval), whole_at - now}
+        return {0, 0, math.ceil(whole_at - now - (burst - 1) * interval), whole_at - now}
     end
-    redis.call('SET', KEYS[1], whole_at + interval, 'PX', math.ceil((whole_at + interval - now) / 1000) + 1000)
-    return {free, 0, whole_at + interval - now}
+    local taken = math.min(free, tonumber(ARGV[3]))
+    whole_at = whole_at + taken * interval
+    redis.call('SET', KEYS[1], whole_at, 'PX', math.ceil((whole_at - now) / 1000) + 1000)
+    return {taken, free - taken, 0, whole_at - now}
 """
-"""Takes one request from the key's burst: {free before it, microseconds to wait, microseconds until whole again}."""
+"""Takes requests from the key's burst: {taken, free after that, microseconds to wait, microseconds until whole}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +55,49 @@ class Allowance:
         return shown
 
 
+@dataclass(slots=True)
+class _Held:
+    count: int
+    free: int
+    reset_seconds: int
+    until: float
+
+
+_held: dict[str, _Held] = {}
+_lock = threading.Lock()
+
+
 def take(key: str) -> Allowance | None:
     """None where no limit is set, or Redis does not answer."""
     rate, burst = settings.API_RATE_PER_SECOND, settings.API_RATE_BURST
     if rate <= 0:
         return None
-    interval = 1_000_000 / rate
+    return _from_held(key, burst) or _from_redis(key, rate, burst)
+
+
+def _from_held(key: str, burst: int) -> Allowance | None:
+    with _lock:
+        held = _held.get(key)
+        if held is None or held.count < 1 or time.monotonic() > held.until:
+            return None
+        held.count -= 1
+        return Allowance(burst, held.free + held.count, held.reset_seconds, retry_after_seconds=None)
+
+
+def _from_redis(key: str, rate: int, burst: int) -> Allowance | None:
+    wanted = max(1, int(rate * _AHEAD_SECONDS))
     found: Any = quick_redis().ask(
-        lambda client: client.eval(TAKE_ONE, 1, f"webhooks:rate:{key}", interval, burst), default=None
+        lambda client: client.eval(TAKE, 1, f"webhooks:rate:{key}", 1_000_000 / rate, burst, wanted), default=None
     )
     if found is None:
         return None
-    free, wait, until_whole = (int(value) for value in found)
-    return Allowance(
-        limit=burst,
-        remaining=max(0, free - 1),
-        reset_seconds=math.ceil(until_whole / 1_000_000),
-        retry_after_seconds=None if free >= 1 else max(1, math.ceil(wait / 1_000_000)),
-    )
+    taken, free, wait, until_whole = (int(value) for value in found)
+    reset_seconds = math.ceil(until_whole / 1_000_000)
+    if not taken:
+        return Allowance(burst, 0, reset_seconds, retry_after_seconds=max(1, math.ceil(wait / 1_000_000)))
+    if taken > 1:
+        with _lock:
+            if len(_held) >= _HELD_KEYS:
+                _held.clear()
+            _held[key] = _Held(taken - 1, free, reset_seconds, time.monotonic() + _HELD_SECONDS)
+    return Allowance(burst, free + taken - 1, reset_seconds, retry_after_seconds=None)

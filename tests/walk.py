@@ -22,9 +22,10 @@ from deliveries.attempt import read_facts
 from deliveries.claim import Claim, Claimed, claim
 from deliveries.health import Breaker, read_signal
 from deliveries.ingest import Accepted, NewEvent
-from deliveries.models import Delivery, Event
+from deliveries.models import Delivery
 from deliveries.send import Answered, Unanswered
 from deliveries.settle import Outcome, Settled, settle
+from deliveries.store import Stored
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 
@@ -47,7 +48,7 @@ def new_endpoint(consumer: Consumer, **fields: Any) -> Endpoint:
 
 def accept(
     consumer: Consumer, count: int = 1, *, type: str = "invoice.paid", ordering_key: str | None = None
-) -> list[Event]:
+) -> list[Stored]:
     """So many events, committed; each becomes a delivery to every endpoint that wants it."""
     new = [
         NewEvent(consumer=consumer.public_id, type=type, data={"number": number}, ordering_key=ordering_key)

@@ -6,6 +6,11 @@ from typing import Any
 
 import orjson
 
+# Who logged it says the message; the rest of what logging would look up for every line is never shown.
+logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+# logging's own documented way not to search the stack for the caller.
+logging._srcfile = None
+
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

@@ -54,15 +54,16 @@ INSTALLED_APPS = [
     "subscriptions",
     "deliveries",
 ]
+# Those of webhooks_platform.middleware are Django's own, for every address outside the API.
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "webhooks_platform.middleware.StaticFiles",
+    "webhooks_platform.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "webhooks_platform.middleware.FormTokens",
+    "webhooks_platform.middleware.Users",
+    "webhooks_platform.middleware.Messages",
+    "webhooks_platform.middleware.Frames",
 ]
 ROOT_URLCONF = "webhooks_platform.urls"
 WSGI_APPLICATION = "webhooks_platform.wsgi.application"

@@ -21,6 +21,9 @@ def api(route: str, view: type[APIView], name: str) -> URLPattern:
 
 
 urlpatterns = [
+    # First, since patterns are tried in order and most requests are these.
+    api("events", events.EventList, "events"),
+    api("events/batch", events.EventBatch, "event-batch"),
     api("consumers", consumers.ConsumerList, "consumers"),
     api("consumers/{consumer}", consumers.ConsumerDetail, "consumer"),
     api("consumers/{consumer}/keys", consumers.KeyList, "keys"),
@@ -36,8 +39,6 @@ urlpatterns = [
     api("endpoints/{endpoint}/test", endpoints.Test, "test"),
     api("endpoints/{endpoint}/check-up", endpoints.EndpointCheckUp, "check-up"),
     api("endpoints/{endpoint}/deliveries", deliveries.EndpointDeliveries, "endpoint-deliveries"),
-    api("events", events.EventList, "events"),
-    api("events/batch", events.EventBatch, "event-batch"),
     api("events/{event}", events.EventDetail, "event"),
     api("events/{event}/deliveries", events.EventDeliveries, "event-deliveries"),
     api("deliveries", deliveries.DeliveryList, "deliveries"),

@@ -1,6 +1,5 @@
 """events/: emit one or a thousand, and read them back."""
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,16 +9,18 @@ import orjson
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from deliveries import bell, ingest, tally
+from deliveries.api import emit
 from deliveries.api.shape import Errors, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.store import Stored
 from subscriptions import ids
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
@@ -29,11 +30,14 @@ from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, c
 # A producer id taken by somebody else between look-up and insert is found by the next try.
 _TRIES = 5
 
-logger = logging.getLogger(__name__)
-
 
 class EventList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        # Before Django REST framework sets up what most emits do not need.
+        answer = emit.quickly(request) if request.method == "POST" else None
+        return answer or super().dispatch(request, *args, **kwargs)
 
     def post(self, request: Request) -> HttpResponse:
         """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
@@ -64,7 +68,10 @@ class EventBatch(ApiView):
         if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
             raise invalid([{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}])
         traceparent = read_traceparent(request.headers.get("traceparent"))
-        shapes = [_sized(read_event(item, traceparent=traceparent), item) for item in items]
+        shapes: list[NewEvent | Errors | Problem] = [read_event(item, traceparent=traceparent) for item in items]
+        # No part is larger than the whole.
+        if int(request.META["CONTENT_LENGTH"]) > settings.MAX_BODY_BYTES:
+            shapes = [_sized(shape, item) for shape, item in zip(shapes, items, strict=True)]
         good = [shape for shape in shapes if isinstance(shape, NewEvent)]
 
         def work(outcome: Outcome) -> tuple[int, Any]:
@@ -137,18 +144,18 @@ def _accepted(new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[in
     """Inside the transaction that also stores the answer; the bell rings only once that has committed."""
     outcome = ingest.accept(new_events, now=timezone.now())
     transaction.on_commit(lambda: bell.ring(outcome.endpoint_ids))
-    transaction.on_commit(lambda: _log(outcome))
+    transaction.on_commit(lambda: _count(outcome))
     return show(outcome)
 
 
-def _sized(shape: NewEvent | Errors, item: Any) -> NewEvent | Errors | Problem:
+def _sized(shape: NewEvent | Errors | Problem, item: Any) -> NewEvent | Errors | Problem:
     if isinstance(shape, NewEvent) and len(orjson.dumps(item)) > settings.MAX_BODY_BYTES:
         limit = settings.MAX_BODY_BYTES // 1024
         return Problem(413, "payload_too_large", f"This event is larger than {limit} KiB.")
     return shape
 
 
-def _shown(event: Event, outcome: Outcome) -> dict[str, Any]:
+def _shown(event: Event | Stored, outcome: Outcome) -> dict[str, Any]:
     return show_event(event, consumer=outcome.consumers[event.consumer_id])
 
 
@@ -213,15 +220,7 @@ def time_of(value: str, name: str) -> datetime:
     return at
 
 
-def _log(outcome: Outcome) -> None:
-    for result in outcome.results:
-        if isinstance(result, Accepted):
-            event = result.event
-            fields = {
-                "event": event.public_id,
-                "consumer": ids.show("con", event.consumer_id),
-                "event_type": event.type,
-                "deliveries": event.delivery_count,
-            }
-            logger.info("event.accepted", extra={"fields": fields})
-    tally.count_accepted(result.event.consumer_id for result in outcome.results if isinstance(result, Accepted))
+def _count(outcome: Outcome) -> None:
+    accepted = [result.event for result in outcome.results if isinstance(result, Accepted)]
+    ingest.log_accepted(accepted)
+    tally.count_accepted(event.consumer_id for event in accepted)

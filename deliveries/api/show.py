@@ -7,11 +7,15 @@ import orjson
 from deliveries.ingest import show_time
 from deliveries.models import Attempt, Delivery, Event, Replay
 from deliveries.send import Answered
+from deliveries.store import Stored
 from deliveries.trial import Trial
 from subscriptions import ids
 
 
-def show_event(event: Event, *, consumer: str) -> dict[str, Any]:
+def show_event(event: Event | Stored, *, consumer: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+    """`data` spares whoever has it at hand the reading of the body."""
+    if data is None and event.body is not None:
+        data = orjson.loads(bytes(event.body))["data"]
     return {
         "id": event.public_id,
         "consumer": consumer,
@@ -22,7 +26,7 @@ def show_event(event: Event, *, consumer: str) -> dict[str, Any]:
         "ordering_key": event.ordering_key,
         "sequence": event.sequence,
         # Gone when its retention has ended.
-        "data": None if event.body is None else orjson.loads(bytes(event.body))["data"],
+        "data": data,
         "delivery_count": event.delivery_count,
     }
 

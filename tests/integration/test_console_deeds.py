@@ -45,7 +45,7 @@ def test_retry_now_makes_a_waiting_delivery_due(operator: Client, acme: Consumer
 def test_giving_up_ends_a_delivery_and_lets_the_next_of_its_key_go(operator: Client, acme: Consumer) -> None:
     endpoint = new_endpoint(acme, ordered=True)
     first, second = accept(acme, 2, ordering_key="k")
-    head = Delivery.objects.get(event=first)
+    head = Delivery.objects.get(event_id=first.id)
     operator.post(f"/admin/deliveries/{head.public_id}/give-up/", {"why": "poison"})
     head.refresh_from_db()
     assert (head.state, head.dead_reason) == ("dead", "given_up")
@@ -55,7 +55,7 @@ def test_giving_up_ends_a_delivery_and_lets_the_next_of_its_key_go(operator: Cli
 def test_giving_up_a_blocked_delivery_leaves_its_key_s_turn_alone(operator: Client, acme: Consumer) -> None:
     endpoint = new_endpoint(acme, ordered=True)
     events = accept(acme, 3, ordering_key="k")
-    middle = Delivery.objects.get(event=events[1])
+    middle = Delivery.objects.get(event_id=events[1].id)
     operator.post(f"/admin/deliveries/{middle.public_id}/give-up/")
     assert Delivery.objects.filter(blocked=True).get().event_id == events[2].id
     assert [each.event_id for each in claim_for(endpoint).deliveries] == [events[0].id]

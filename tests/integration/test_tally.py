@@ -41,7 +41,7 @@ def test_the_worst_endpoints_come_first(pump: PumpRunner, acme: Consumer) -> Non
 def test_counts_add_up_over_flushes_and_processes(acme: Consumer) -> None:
     counters = [tally.Counter(), tally.Counter()]
     for counter in counters * 3:
-        counter.accepted(acme.id)
+        counter.accepted(acme.id, 1)
         rows = counter.take()
         assert rows is not None
         tally.add_now(rows)

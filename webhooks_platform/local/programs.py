@@ -47,7 +47,7 @@ def background(folder: DataFolder, env: Mapping[str, str]) -> list[Program]:
 def _web(folder: DataFolder, env: Mapping[str, str], options: Options) -> Program:
     arguments = ["-m", "granian", "--interface", "wsgi", "webhooks_platform.wsgi:application"]
     arguments += ["--host", options.host, "--port", str(options.port), "--no-ws", "--no-access-log"]
-    arguments += ["--workers", "2", "--blocking-threads", "8", "--backlog", "1024"]
+    arguments += ["--workers", "2", "--blocking-threads", "16", "--backlog", "1024"]
     # A worker of it that crashes comes back by itself; one that hangs on the way out is not waited for.
     arguments += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
     return _python(folder, env, name="web", arguments=arguments, stage=PLATFORM, death_signal=signal.SIGTERM)
