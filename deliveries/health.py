@@ -107,7 +107,8 @@ def _pause(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> timedelta 
 def _after_success(lane: Lane) -> Lane:
     allowance = lane.allowance
     if allowance is not None:
-        allowance = None if allowance * 2 >= lane.max_in_flight else allowance * 2
+        # One more for each 2xx: twice as many per round trip, and never a jump a recovering receiver did not earn.
+        allowance = None if allowance + 1 >= lane.max_in_flight else allowance + 1
     return replace(
         lane,
         failure_count=0,

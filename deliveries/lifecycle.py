@@ -66,13 +66,15 @@ BURY = """
 
 @transaction.atomic
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
-    turned = "ordered" in changes and changes["ordered"] != endpoint.ordered
+    before = Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
+    turned = "ordered" in changes and changes["ordered"] != before.ordered
     if turned:
         # No claim for this endpoint while its backlog is put in order, and no event that waits for one of its keys.
-        Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
         Lane.objects.select_for_update(no_key=True).get(endpoint=endpoint)
         _run(LOCK_KEYS, endpoint)
     changed = endpoints.update(endpoint, changes)
+    if changed.url != before.url:
+        _move_house(changed)
     if turned:
         _run(LET_ALL_GO, endpoint)
         if changes["ordered"]:
@@ -103,6 +105,15 @@ def bury(endpoint_id: UUID, *, batch: int = 1000) -> int:
     with connection.cursor() as cursor:
         cursor.execute(BURY, {"endpoint_id": endpoint_id, "limit": batch})
         return int(cursor.rowcount)
+
+
+def _move_house(endpoint: Endpoint) -> None:
+    """What the receiver at the old address did says nothing about the new one."""
+    lane = Lane.objects.select_for_update(no_key=True).get(endpoint=endpoint)
+    endpoints.forget_failures(endpoint)
+    if lane.breaker_open:
+        _note(endpoint, NoticeKind.BREAKER_CLOSED, "its URL was changed")
+    transaction.on_commit(lambda: bell.ring([endpoint.id]))
 
 
 def _run(statement: str, endpoint: Endpoint) -> None:

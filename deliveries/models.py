@@ -298,6 +298,7 @@ class Replay(models.Model):
     replayed = models.PositiveIntegerField(default=0)
     # The last delivery looked at: deliveries go by id, so none is taken twice.
     position = models.UUIDField(null=True, blank=True)
+    # Up to when due times were given out: the next delivery is due then, or now if that has passed.
     advanced_at = models.DateTimeField(db_default=Now())
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -322,6 +323,29 @@ class Replay(models.Model):
     @property
     def public_id(self) -> str:
         return ids.show("rpl", self.id)
+
+
+class PutBack(models.Model):
+    """A delivery that a running job put back, and what it was before: a cancelled job makes it that again."""
+
+    # Plain ids: rows of a job that is over are deleted with it, and nobody else reads them.
+    replay_id = models.UUIDField()
+    delivery_id = models.UUIDField()
+    # The new round's. Another round began since: then it is not this job's any more.
+    round_started_at = models.DateTimeField()
+    old_round_base = models.PositiveIntegerField()
+    old_round_started_at = models.DateTimeField()
+    old_dead_reason = models.CharField(max_length=64, null=True, blank=True)
+    old_finished_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            # "At most once per job" is a constraint of the database. Also read by cancelling and by the job's end.
+            models.UniqueConstraint(fields=["replay_id", "delivery_id"], name="put_back_once_per_job"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{ids.show('dlv', self.delivery_id)} by {ids.show('rpl', self.replay_id)}"
 
 
 class Housekeeping(models.Model):

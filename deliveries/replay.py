@@ -1,7 +1,9 @@
 """Step: replay. Deliveries go out again: back to `pending` for a new round, with the same event id, body and history.
 
 One at a time, or as a job: a filter whose deliveries go by id from a stored position, so a job survives any crash and
-takes each delivery at most once. A delivery that dies again while its job runs is not taken again.
+takes each delivery at most once. A delivery that dies again while its job runs is not taken again. A job with a rate
+gives out due times a few seconds ahead, one after the other: late or doubled ticks change nothing about the rate, and
+after a stall it goes on at its rate instead of catching up. Cancelled, it takes back what has not been sent.
 """
 
 from collections.abc import Sequence
@@ -15,15 +17,15 @@ from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from deliveries import bell
-from deliveries.models import Attempt, Delivery, DeliveryState, Replay, ReplayStatus
+from deliveries.models import Attempt, Delivery, DeliveryState, PutBack, Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.models import Consumer
 
 # Deliveries put back by one statement, and how long a job without a rate may go on at a stretch.
 _BATCH = 1000
 _STRETCH = timedelta(seconds=0.8)
-# A job that could not run for a while does not catch up in a flood.
-_LONGEST_CATCH_UP = timedelta(seconds=5)
+# How far ahead due times are given out: the task may be late by this much before the receiver notices.
+_AHEAD = timedelta(seconds=5)
 
 LOCK_KEYS = """
     SELECT held.id FROM deliveries_orderingkey held
@@ -55,7 +57,8 @@ LOCK_PAYLOADS = """
 
 PUT_BACK = """
     WITH chosen AS (
-        SELECT delivery.id, wanted.ordering_key, wanted.sequence,
+        SELECT delivery.id, wanted.ordering_key, wanted.sequence, delivery.round_base, delivery.round_started_at,
+            delivery.dead_reason, delivery.finished_at,
             row_number() OVER (
                 PARTITION BY delivery.endpoint_id, wanted.ordering_key ORDER BY wanted.sequence
             ) > 1 OR EXISTS (
@@ -69,17 +72,70 @@ PUT_BACK = """
         -- In order if its endpoint wants that now, whatever it wanted when the event came.
         LEFT JOIN LATERAL (SELECT event.ordering_key, event.sequence WHERE endpoint.ordered) wanted ON true
         WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state IN ('delivered', 'dead')
+    ), moved AS (
+        UPDATE deliveries_delivery delivery
+        SET state = 'pending', round_base = attempt_count, round_started_at = now(), dead_reason = NULL,
+            finished_at = NULL, ordering_key = chosen.ordering_key, sequence = chosen.sequence,
+            blocked = chosen.ordering_key IS NOT NULL AND chosen.waits,
+            due_at = coalesce(%(first_at)s, now())
+                + (array_position(%(ids)s::uuid[], delivery.id) - 1) * %(spacing)s * interval '1 second'
+        FROM chosen
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = chosen.id
+            AND delivery.state IN ('delivered', 'dead')
+        RETURNING delivery.id, delivery.endpoint_id, delivery.round_started_at
+    ), remembered AS (
+        INSERT INTO deliveries_putback (
+            replay_id, delivery_id, round_started_at, old_round_base, old_round_started_at, old_dead_reason,
+            old_finished_at
+        )
+        SELECT %(replay_id)s, id, moved.round_started_at, round_base, chosen.round_started_at, dead_reason, finished_at
+        FROM moved JOIN chosen USING (id) WHERE %(replay_id)s::uuid IS NOT NULL
     )
-    UPDATE deliveries_delivery delivery
-    SET state = 'pending', round_base = attempt_count, round_started_at = now(), dead_reason = NULL, finished_at = NULL,
-        ordering_key = chosen.ordering_key, sequence = chosen.sequence,
-        blocked = chosen.ordering_key IS NOT NULL AND chosen.waits,
-        due_at = now() + (array_position(%(ids)s::uuid[], delivery.id) - 1) * %(spacing)s * interval '1 second'
-    FROM chosen
-    WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = chosen.id AND delivery.state IN ('delivered', 'dead')
-    RETURNING delivery.endpoint_id
+    SELECT endpoint_id FROM moved
 """
 """Starts a new round for finished deliveries, spaced out in time; those whose endpoint or payload is gone stay."""
+
+FIND_UNSENT = """
+    SELECT delivery.id FROM deliveries_putback mine
+    JOIN deliveries_delivery delivery
+        ON delivery.id = mine.delivery_id AND delivery.round_started_at = mine.round_started_at
+    WHERE mine.replay_id = %(replay_id)s AND delivery.state = 'pending'
+        AND delivery.attempt_count = delivery.round_base
+"""
+"""What a job has put back and nobody has attempted since."""
+
+TAKE_BACK = """
+    WITH unsent AS (
+        SELECT delivery.id, delivery.blocked, mine.old_round_base, mine.old_round_started_at, mine.old_dead_reason,
+            mine.old_finished_at
+        FROM deliveries_delivery delivery
+        JOIN deliveries_putback mine ON mine.replay_id = %(replay_id)s AND mine.delivery_id = delivery.id
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state = 'pending'
+            AND delivery.attempt_count = delivery.round_base AND delivery.round_started_at = mine.round_started_at
+        ORDER BY delivery.id FOR UPDATE OF delivery
+    ), ended AS (
+        UPDATE deliveries_delivery delivery
+        SET state = CASE WHEN old_dead_reason IS NULL THEN 'delivered' ELSE 'dead' END, dead_reason = old_dead_reason,
+            finished_at = old_finished_at, round_base = old_round_base, round_started_at = old_round_started_at,
+            blocked = false
+        FROM unsent
+        WHERE delivery.id = ANY (ARRAY(SELECT id FROM unsent)) AND delivery.id = unsent.id
+        RETURNING delivery.id, endpoint_id, ordering_key, unsent.blocked AS was_blocked
+    ), unblocked AS (
+        UPDATE deliveries_delivery SET blocked = false, due_at = now()
+        WHERE id = ANY (ARRAY(
+            SELECT (
+                SELECT waiting.id FROM deliveries_delivery waiting
+                WHERE waiting.endpoint_id = ended.endpoint_id AND waiting.ordering_key = ended.ordering_key
+                    AND waiting.blocked AND waiting.id <> ALL (ARRAY(SELECT id FROM unsent))
+                ORDER BY waiting.sequence LIMIT 1
+            )
+            FROM ended WHERE ordering_key IS NOT NULL AND NOT was_blocked
+        ))
+    )
+    SELECT endpoint_id FROM ended
+"""
+"""Makes unsent deliveries what they were before their job; the next of their ordering keys may go."""
 
 
 class NotReplayable(Exception):
@@ -169,7 +225,7 @@ class Filter:
 @transaction.atomic
 def replay_one(delivery: Delivery) -> None:
     """Guarded: of two who ask at the same moment, one starts the new round."""
-    endpoint_ids = _put_back([delivery.id], rate=None)
+    endpoint_ids = _put_back([delivery.id])
     if not endpoint_ids:
         raise NotReplayable(_why_not(delivery))
     transaction.on_commit(lambda: bell.ring(endpoint_ids))
@@ -177,7 +233,7 @@ def replay_one(delivery: Delivery) -> None:
 
 def replay_many(delivery_ids: Sequence[UUID]) -> int:
     """A handful at once, inside the caller's transaction; how many began a new round."""
-    endpoint_ids = _put_back(delivery_ids, rate=None)
+    endpoint_ids = _put_back(delivery_ids)
     transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
     return len(endpoint_ids)
 
@@ -202,13 +258,29 @@ def start(wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | N
     return replay
 
 
+@transaction.atomic
 def cancel(replay: Replay) -> bool:
-    """True if this call cancelled it. What was put back before stays put back."""
-    cancelled = Replay.objects.filter(id=replay.id, status=ReplayStatus.RUNNING).update(
-        status=ReplayStatus.CANCELLED, finished_at=timezone.now()
-    )
+    """True if this call cancelled it. What was sent is sent; what was not is what it was before."""
+    running = Replay.objects.select_for_update().filter(id=replay.id, status=ReplayStatus.RUNNING).first()
+    if running is not None:
+        running.replayed -= _take_back(running)
+        running.status, running.finished_at = ReplayStatus.CANCELLED, timezone.now()
+        running.save(update_fields=["replayed", "status", "finished_at"])
+        PutBack.objects.filter(replay_id=replay.id).delete()
     replay.refresh_from_db()
-    return cancelled == 1
+    return running is not None
+
+
+def _take_back(replay: Replay) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_UNSENT, {"replay_id": replay.id})
+        unsent = [row[0] for row in cursor.fetchall()]
+        hold_keys(unsent)
+        cursor.execute(TAKE_BACK, {"replay_id": replay.id, "ids": unsent})
+        endpoint_ids = [row[0] for row in cursor.fetchall()]
+    # For what waited behind one of them.
+    transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
+    return len(endpoint_ids)
 
 
 def advance_all() -> int:
@@ -236,8 +308,9 @@ def _advance_once(replay_id: UUID) -> int:
     )
     if replay is None:
         return 0
-    now = timezone.now()
-    budget, advanced_at = _budget(replay, now=now)
+    now = _database_time()
+    first_at = max(replay.advanced_at, now)
+    budget = _budget(replay, first_at=first_at, now=now)
     if budget == 0:
         return 0
     # Finished before the job began: what dies again under it waits for somebody to look.
@@ -245,25 +318,40 @@ def _advance_once(replay_id: UUID) -> int:
     if replay.position is not None:
         waiting = waiting.filter(id__gt=replay.position)
     batch = list(waiting.order_by("id").values_list("id", flat=True)[:budget])
-    endpoint_ids = _put_back(batch, rate=replay.rate_per_second) if batch else []
-    replay.replayed += len(endpoint_ids)
-    replay.advanced_at = advanced_at
     if batch:
-        replay.position = batch[-1]
-    if len(batch) < budget:
+        _put_back_for(replay, batch, first_at=first_at)
+    elif now >= replay.advanced_at:
+        # Not before the last one is due: until then there is something to cancel.
         replay.status, replay.finished_at = ReplayStatus.DONE, now
+        PutBack.objects.filter(replay_id=replay.id).delete()
     replay.save(update_fields=["replayed", "advanced_at", "position", "status", "finished_at"])
-    transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
     return len(batch)
 
 
-def _budget(replay: Replay, *, now: datetime) -> tuple[int, datetime]:
-    """How many may go now, and up to which moment the rate is used up by them."""
+def _put_back_for(replay: Replay, batch: list[UUID], *, first_at: datetime) -> None:
+    spacing = timedelta(seconds=1 / replay.rate_per_second) if replay.rate_per_second else timedelta()
+    endpoint_ids = _put_back(batch, replay_id=replay.id, first_at=first_at, spacing=spacing)
+    replay.replayed += len(endpoint_ids)
+    replay.advanced_at = first_at + spacing * len(batch)
+    replay.position = batch[-1]
+    transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
+
+
+def _budget(replay: Replay, *, first_at: datetime, now: datetime) -> int:
+    """How many due times are left to give out."""
     if replay.rate_per_second is None:
-        return _BATCH, now
-    since = max(replay.advanced_at, now - _LONGEST_CATCH_UP)
-    budget = min(_BATCH, int((now - since).total_seconds() * replay.rate_per_second))
-    return budget, since + timedelta(seconds=budget / replay.rate_per_second)
+        return _BATCH
+    # One more than whole intervals: a slow rate's next one may lie beyond, and still belongs to somebody.
+    left = (now + _AHEAD - first_at).total_seconds()
+    return 0 if left < 0 else min(_BATCH, int(left * replay.rate_per_second) + 1)
+
+
+def _database_time() -> datetime:
+    """The claim asks the database what is due, so that clock gives out the due times too."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        [now] = cursor.fetchone() or [timezone.now()]
+        return now  # type: ignore[no-any-return]
 
 
 def hold_keys(delivery_ids: Sequence[UUID]) -> None:
@@ -272,12 +360,22 @@ def hold_keys(delivery_ids: Sequence[UUID]) -> None:
         cursor.execute(LOCK_KEYS, {"ids": list(delivery_ids)})
 
 
-def _put_back(delivery_ids: Sequence[UUID], *, rate: int | None) -> list[UUID]:
+def _put_back(
+    delivery_ids: Sequence[UUID],
+    *,
+    replay_id: UUID | None = None,
+    first_at: datetime | None = None,
+    spacing: timedelta = timedelta(),
+) -> list[UUID]:
+    """The endpoints of those that began a new round: the first due at `first_at`, or now."""
     hold_keys(delivery_ids)
+    parameters = {
+        "ids": list(delivery_ids), "replay_id": replay_id, "first_at": first_at, "spacing": spacing.total_seconds(),
+    }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(LOCK_FINISHED, {"ids": list(delivery_ids)})
         cursor.execute(LOCK_PAYLOADS, {"ids": list(delivery_ids)})
-        cursor.execute(PUT_BACK, {"ids": list(delivery_ids), "spacing": 1 / rate if rate else 0.0})
+        cursor.execute(PUT_BACK, parameters)
         return [row[0] for row in cursor.fetchall()]
 
 

@@ -58,9 +58,12 @@ def decide(facts: Facts, *, attempt_in_round: int, schedule: Sequence[int], now:
     if facts.error_kind == "worker_lost":
         # Nothing is wrong with the receiver, so there is nothing to wait for.
         return RetryAt(now)
-    if facts.retry_after is not None:
-        return RetryAt(facts.retry_after)
-    return RetryAt(now + timedelta(seconds=schedule[attempt_in_round] * (1 + JITTER * jitter)))
+    scheduled = now + timedelta(seconds=schedule[attempt_in_round] * (1 + JITTER * jitter))
+    if facts.retry_after is None:
+        return RetryAt(scheduled)
+    # Earlier than the schedule once, then never: "in a second", said every time, would use up a day's attempts in
+    # seconds. The endpoint as a whole is held back for as long as it asked, each time.
+    return RetryAt(facts.retry_after if attempt_in_round == 1 else max(facts.retry_after, scheduled))
 
 
 def disables(facts: Facts) -> str | None:

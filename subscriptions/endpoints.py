@@ -110,17 +110,22 @@ def resume(endpoint: Endpoint) -> bool:
     """True if this call made it active again. What waited goes out, whatever held the lane back before."""
     moved = _move(endpoint, old=[EndpointStatus.PAUSED, EndpointStatus.DISABLED], new=EndpointStatus.ACTIVE)
     if moved:
-        # All but the allowance: behind an open breaker that is one probe, and the backlog follows with a slow start.
-        Lane.objects.filter(endpoint=endpoint).update(
-            opens_at=timezone.now(),
-            failure_count=0,
-            failing_since=None,
-            last_failure_at=None,
-            breaker_open=False,
-            cooldown_seconds=0,
-            warning_count=0,
-        )
+        forget_failures(endpoint)
     return moved
+
+
+def forget_failures(endpoint: Endpoint) -> None:
+    """Whatever held the lane back is over. Within a transaction that has locked the endpoint."""
+    # All but the allowance: behind an open breaker that is one probe, and the backlog follows with a slow start.
+    Lane.objects.filter(endpoint=endpoint).update(
+        opens_at=timezone.now(),
+        failure_count=0,
+        failing_since=None,
+        last_failure_at=None,
+        breaker_open=False,
+        cooldown_seconds=0,
+        warning_count=0,
+    )
 
 
 def delete(endpoint: Endpoint) -> bool:

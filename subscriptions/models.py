@@ -194,7 +194,7 @@ class Lane(models.Model):
     # Open: one probe at a time, each after a longer cool-down than the one before. The first 2xx closes it.
     breaker_open = models.BooleanField(default=False)
     cooldown_seconds = models.PositiveIntegerField(default=0)
-    # Requests in flight allowed while the endpoint recovers: 1 for a probe, then doubling. Null: all of max_in_flight.
+    # Requests in flight allowed while the endpoint recovers: 1 for a probe, then one more for each 2xx. Null: the cap.
     allowance = models.PositiveIntegerField(null=True, blank=True)
     # How many warnings about this run of failures went out.
     warning_count = models.PositiveSmallIntegerField(default=0)

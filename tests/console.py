@@ -12,6 +12,8 @@ from subscriptions.models import Consumer, Endpoint
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
 
 ROLES = ("Read-only", "Operators")
+# Tens of thousands are made in several statements.
+_AT_ONCE = 1000
 
 
 def logged_in(name: str, *, group: str | None = None, **fields: Any) -> Client:
@@ -35,9 +37,12 @@ def dead_letters(
 ) -> tuple[Endpoint, list[Delivery]]:
     """An endpoint with so many dead letters: each was attempted once, and its schedule has no second attempt."""
     endpoint = new_endpoint(consumer, **{"retry_schedule": [0], "max_in_flight": count, **fields})
-    accept(consumer, count)
+    for start in range(0, count, _AT_ONCE):
+        accept(consumer, min(_AT_ONCE, count - start))
     claimed = claim_for(endpoint, share=count, limit=count).deliveries
-    settle_all(*(answered(delivery, status_code, X_Trace="<i>trace</i>") for delivery in claimed))
+    for start in range(0, count, _AT_ONCE):
+        batch = claimed[start : start + _AT_ONCE]
+        settle_all(*(answered(delivery, status_code, X_Trace="<i>trace</i>") for delivery in batch))
     found = list(Delivery.objects.filter(endpoint=endpoint, state="dead").order_by("-id"))
     assert len(found) == count
     return endpoint, found

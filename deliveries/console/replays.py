@@ -104,7 +104,7 @@ def cancel(request: HttpRequest, public_id: str) -> HttpResponse:
             actor=actor_of(request), action="replay.cancelled", target=public_id,
             count=max(0, job.matched - job.replayed), reason=reason_of(request),
         )  # fmt: skip
-    return back_to(request, here, done="Cancelled. What was put back before goes out; the rest stays dead.")
+    return back_to(request, here, done="Cancelled. What was sent is sent; the rest is what it was before.")
 
 
 def _find(public_id: str) -> Replay | None:

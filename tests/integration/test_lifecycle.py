@@ -118,6 +118,27 @@ def test_an_endpoint_resumed_behind_an_open_breaker_starts_anew_with_a_slow_star
     assert len(claim_for(endpoint).deliveries) == 2
 
 
+def test_an_endpoint_that_moves_behind_an_open_breaker_starts_anew_with_a_slow_start(
+    acme: Consumer, acme_api: Api
+) -> None:
+    endpoint = new_endpoint(acme)
+    accept(acme, 12)
+    settle_all(*[answered(delivery, 500) for delivery in claim_for(endpoint, limit=2).deliveries], breaker=BREAKER)
+    assert claim_for(endpoint).deliveries == []
+    assert acme_api.patch(f"endpoints/{endpoint.public_id}/", {"url": endpoint.url}).status_code == 200
+    assert Lane.objects.get().breaker_open is True  # it did not move
+
+    acme_api.patch(f"endpoints/{endpoint.public_id}/", {"url": "https://192.0.43.8/hook"})
+
+    lane = Lane.objects.get()
+    assert (lane.breaker_open, lane.failure_count, lane.cooldown_seconds, lane.allowance) == (False, 0, 0, 1)
+    assert list(Notice.objects.filter(kind="breaker_closed").values_list("reason", flat=True)) == [
+        "its URL was changed"
+    ]
+    [probe] = claim_for(endpoint).deliveries
+    assert probe.url == "https://192.0.43.8/hook"
+
+
 # ── receivers that want no more ──────────────────────────────────────────────────────────────────────────────────────
 
 

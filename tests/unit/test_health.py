@@ -138,14 +138,15 @@ def test_a_first_cool_down_above_the_longest_is_the_longest() -> None:
 # ── slow start ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_after_the_breaker_has_closed_each_success_doubles_what_may_be_in_flight() -> None:
+def test_after_the_breaker_has_closed_each_success_lets_one_more_be_in_flight() -> None:
+    """Regression: it doubled with each, so that four answers were enough for the whole cap, however large."""
     lane = after(WELL, FAILURE, FAILURE, FAILURE)
     allowances = []
-    for _ in range(5):
+    for _ in range(10):
         lane = after(lane, SUCCESS, seconds=11)
         allowances.append(lane.allowance)
 
-    assert allowances == [2, 4, 8, None, None]
+    assert allowances == [2, 3, 4, 5, 6, 7, 8, 9, None, None]
 
 
 def test_an_endpoint_that_takes_one_at_a_time_needs_no_slow_start() -> None:
@@ -157,7 +158,7 @@ def test_an_endpoint_that_takes_one_at_a_time_needs_no_slow_start() -> None:
 def test_a_failure_during_the_slow_start_keeps_the_allowance() -> None:
     lane = after(WELL, FAILURE, FAILURE, FAILURE, SUCCESS, SUCCESS, FAILURE)
 
-    assert (lane.allowance, lane.breaker_open) == (4, False)
+    assert (lane.allowance, lane.breaker_open) == (3, False)
 
 
 def test_a_run_of_failures_during_the_slow_start_opens_the_breaker_for_its_first_cool_down_again() -> None:

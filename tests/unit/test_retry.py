@@ -172,10 +172,18 @@ def test_the_last_attempt_lost_with_its_worker_is_dead() -> None:
     assert decided(unanswered("worker_lost"), attempt=7) == Dead("attempts_exhausted")
 
 
-def test_w09_a_retry_after_takes_the_place_of_the_schedules_wait_without_jitter() -> None:
+def test_w09_the_first_retry_after_takes_the_place_of_the_schedules_wait_without_jitter() -> None:
     facts = answered(503, retry_after=NOW + timedelta(seconds=7))
 
     assert decided(facts, jitter=1) == RetryAt(NOW + timedelta(seconds=7))
+
+
+def test_w09_a_later_retry_after_makes_an_attempt_later_and_never_earlier_than_its_schedule() -> None:
+    """Regression: a receiver that always answered `Retry-After: 1` used up seven attempts in six seconds."""
+    soon, late = (answered(429, retry_after=NOW + timedelta(seconds=seconds)) for seconds in (1, 3600))
+
+    assert decided(soon, attempt=2) == RetryAt(NOW + timedelta(seconds=300))
+    assert decided(late, attempt=2) == RetryAt(NOW + timedelta(seconds=3600))
 
 
 def test_w09_a_retry_after_grants_no_attempt_beyond_the_schedule() -> None:
