@@ -19,7 +19,7 @@ from benchmarks.progress import say
 from benchmarks.stand import Failed, Stand, stand
 from benchmarks.steady import NotArrived
 
-MEASURES = ("deliver", "emit", "through")
+MEASURES = ("deliver", "emit", "through", "isolation", "backlog", "history", "endpoints", "in_flight", "idle")
 INTERRUPTED = 130
 
 

@@ -44,6 +44,17 @@ EMPTY = """
     ); END $$
 """
 
+FORGET = """
+    DO $$ BEGIN EXECUTE (
+        SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' CASCADE' FROM pg_tables
+        WHERE schemaname = 'public' AND tablename LIKE 'deliveries\\_%'
+    );
+    UPDATE subscriptions_lane SET opens_at = now(), failure_count = 0, failing_since = NULL, last_failure_at = NULL,
+        breaker_open = false, cooldown_seconds = 0, allowance = NULL, warning_count = 0;
+    END $$
+"""
+"""Endpoints as new; no event, delivery or attempt."""
+
 
 class Target(NamedTuple):
     endpoint_id: UUID
@@ -54,6 +65,14 @@ def empty(bench: Stand) -> None:
     """Nothing but the schema, in the database and in Redis."""
     with database(bench) as connection:
         connection.execute(EMPTY)
+    with redis.Redis.from_url(bench.valkey.url) as client:
+        client.flushall()
+
+
+def forget(bench: Stand) -> None:
+    """What happened so far, and how the endpoints fared: the next turn starts as the last one did."""
+    with database(bench) as connection:
+        connection.execute(FORGET)
     with redis.Redis.from_url(bench.valkey.url) as client:
         client.flushall()
 

@@ -1,0 +1,46 @@
+"""endpoints: CPU per delivery with 10, 100, 1,000 and 10,000 endpoints, the number of deliveries always the same.
+
+Ten endpoints with two thousand deliveries each, or ten thousand with two each: the work is the same, and what differs
+is how many lanes a claim has to visit. All of them exist all the time; a turn uses one group. One worker.
+"""
+
+from typing import Any
+
+from benchmarks.drain import Drained, drain
+from benchmarks.figures import paired, spread
+from benchmarks.preload import add_endpoints, empty
+from benchmarks.progress import say
+from benchmarks.stand import Stand
+
+SIZES = (10, 100, 1_000, 10_000)
+
+
+def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
+    turns, count = (1, 10_000) if quick else (3, 20_000)
+    empty(bench)
+    groups = {
+        size: add_endpoints(
+            name=f"of{size}", count=size, url=f"{bench.receiver_url}/{size}/{{number}}", max_in_flight=100
+        )
+        for size in SIZES
+    }
+    seen: dict[int, list[Drained]] = {size: [] for size in SIZES}
+    for turn in range(turns):
+        for size, targets in groups.items():
+            seen[size].append(drain(bench, targets, count=count, workers=1))
+            shown = f"{seen[size][-1].system_cpu_ms:.3f} ms of CPU each, {seen[size][-1].rate:,.0f}/s"
+            say(f"turn {turn + 1}, {size:,} endpoints: {shown}")
+    cost = {size: [one.system_cpu_ms for one in drains] for size, drains in seen.items()}
+    return {
+        "count": count,
+        "sizes": {str(size): _summary(drains) for size, drains in seen.items()},
+        "growth": paired(cost[SIZES[-1]], cost[SIZES[0]]),
+    }
+
+
+def _summary(drains: list[Drained]) -> dict[str, Any]:
+    return {
+        "rate": spread([one.rate for one in drains]),
+        "system_cpu_ms": spread([one.system_cpu_ms for one in drains]),
+        "cpu_ms": {part: spread([one.cpu_ms[part] for one in drains]) for part in ("worker", "postgres", "redis")},
+    }
