@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks import report
 from benchmarks.beside import Broken
 from benchmarks.load import Refused
 from benchmarks.progress import say
@@ -32,10 +33,25 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nStopped. Nothing was written, and nothing is left running.", file=sys.stderr)
         return INTERRUPTED
-    if asked.out:
-        asked.out.write_text(json.dumps(results, indent=2) + "\n")
-        say(f"written to {asked.out}")
+    print("\n" + report.table(results["measures"]) + "\n", flush=True)
+    if asked.quick:
+        print("A quick run: fewer turns, and fewer rows parked and finished than the lines say. A hint, no verdict.\n")
+    keep(results, out=asked.out, complete=not failed and not asked.quick and len(results["measures"]) == len(MEASURES))
+    if failed:
+        print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
+
+
+def keep(results: dict[str, Any], *, out: Path | None, complete: bool) -> None:
+    """Only a complete, full run is worth the docs; any run can have a file of its own."""
+    text = json.dumps(results, indent=1) + "\n"
+    if out:
+        out.write_text(text)
+        say(f"written to {out}")
+    elif complete:
+        report.RESULTS.write_text(text)
+        report.write(results)
+        say("docs/performance.md, its figures and its plots are written anew")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -70,7 +86,12 @@ def run(names: Sequence[str], *, quick: bool) -> tuple[dict[str, Any], list[str]
                 failed.append(name)
                 bench.stop(now=True)
         machine = describe(bench)
-    return {"machine": machine, "quick": quick, "seconds": round(time.monotonic() - begun), **measured}, failed
+    return {
+        "machine": machine,
+        "quick": quick,
+        "seconds": round(time.monotonic() - begun),
+        "measures": measured,
+    }, failed
 
 
 def describe(bench: Stand) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """The bench's own arithmetic: what it reports must be right before it is worth reading."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from benchmarks import cli
+from benchmarks import cli, report
 from benchmarks.figures import latency, paired, percentile, spread
 from benchmarks.load import Refusals, Refused, complain
 from benchmarks.processes import Stat, family, family_ticks, parse_pss, parse_stat
@@ -82,3 +85,12 @@ def test_a_refused_load_run_shows_each_kind_of_answer_with_its_body() -> None:
 
 def test_a_load_run_without_refusals_is_no_complaint() -> None:
     complain("http://127.0.0.1:1/x", Refusals().seen)
+
+
+def test_a_full_run_is_recorded_only_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "own.json"
+    cli.keep({"measures": {}}, out=out, complete=False)
+    assert json.loads(out.read_text()) == {"measures": {}}
+    before = report.RESULTS.read_bytes() if report.RESULTS.exists() else None
+    cli.keep({"measures": {}}, out=None, complete=False)
+    assert (report.RESULTS.read_bytes() if report.RESULTS.exists() else None) == before

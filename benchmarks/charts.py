@@ -1,0 +1,83 @@
+"""Which figures are drawn, and how. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.figures import Spread
+from benchmarks.plots import Bar, Chart
+
+CPU_PARTS = ("worker", "postgres", "redis")
+
+
+def all_of(measures: Mapping[str, Any]) -> dict[str, Chart]:
+    """By file name; only of what was measured."""
+    makers = {
+        "deliver": _deliver, "emit": _emit, "through": _through, "isolation": _isolation, "endpoints": _endpoints,
+        "in_flight": _in_flight,
+    }  # fmt: skip
+    return {name: make(measures[name]) for name, make in makers.items() if name in measures}
+
+
+def _deliver(found: Mapping[str, Any]) -> Chart:
+    return Chart(
+        "Deliveries a second, beside the bare loop",
+        "deliveries/s",
+        ["one process", "two processes"],
+        ["bare loop", "ours"],
+        [[_bar(found[side][what]) for side in ("one", "two")] for what in ("bare_rate", "rate")],
+    )
+
+
+def _emit(found: Mapping[str, Any]) -> Chart:
+    rates = [[_bar(found[side]["rate"]) for side in ("noop", "single", "batch")]]
+    groups = ["no-op DRF view", "single", "batch of 100"]
+    return Chart("Events a second, beside a view that does nothing", "events/s", groups, ["events"], rates)
+
+
+def _through(found: Mapping[str, Any]) -> Chart:
+    names = ("p50_ms", "p95_ms", "p99_ms")
+    return Chart(
+        "From emit to arrival",
+        "milliseconds, logarithmic",
+        [f"{rate} events/s" for rate in found],
+        [name.removesuffix("_ms") for name in names],
+        [[_bar(side["arrival"][name]) for side in found.values()] for name in names],
+        logarithmic=True,
+    )
+
+
+def _isolation(found: Mapping[str, Any]) -> Chart:
+    return Chart(
+        "Healthy endpoints' throughput, alone and beside others that never answer",
+        "deliveries/s",
+        [f"{case['healthy']} beside {case['hanging']}" for case in found.values()],
+        ["alone", "beside"],
+        [[_bar(case["throughput"][side]) for case in found.values()] for side in ("alone", "beside")],
+    )
+
+
+def _endpoints(found: Mapping[str, Any]) -> Chart:
+    sizes = found["sizes"]
+    return Chart(
+        "CPU per delivery, by number of endpoints",
+        "milliseconds",
+        [f"{int(size):,}" for size in sizes],
+        CPU_PARTS,
+        [[_bar(side["cpu_ms"][part]) for side in sizes.values()] for part in CPU_PARTS],
+    )
+
+
+def _in_flight(found: Mapping[str, Any]) -> Chart:
+    levels = found["levels"]
+    return Chart(
+        "A worker's memory, by requests in flight",
+        "MiB",
+        [f"{int(level):,}" for level in levels],
+        ["worker"],
+        [[_bar(side["memory_mib"]) for side in levels.values()]],
+    )
+
+
+def _bar(found: Spread) -> Bar:
+    several = len(found["turns"]) > 1
+    return Bar(found["median"], found["low"] if several else None, found["high"] if several else None)

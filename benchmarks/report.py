@@ -1,0 +1,128 @@
+"""From the figures to what people read: the table on the screen, the generated parts of docs/performance.md, the plots.
+
+`python -m benchmarks.report` writes the docs anew from the committed JSON. Everything between the markers comes from
+there and nothing of it is typed by hand.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import capacity, charts, plots
+from benchmarks.targets import judge_all
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+RESULTS = DOCS / "performance" / "results.json"
+PART = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
+NO_RUN = "No complete run has been recorded yet: `make bench` writes one here."
+
+
+def table(measures: Mapping[str, Any]) -> str:
+    """For the screen."""
+    rows = [("what", "target", "figure (turns)", "verdict")]
+    rows += [(one.target.says, one.target.shown, one.shown, one.word) for one in judge_all(measures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def write(results: Mapping[str, Any], docs: Path = DOCS) -> None:
+    """The generated parts of performance.md, and the plots beside the JSON."""
+    page = docs / "performance.md"
+    page.write_text(fill(page.read_text(), results))
+    for name, chart in charts.all_of(results["measures"]).items():
+        (docs / "performance" / f"{name}.svg").write_text(plots.render(chart))
+
+
+def fill(page: str, results: Mapping[str, Any] | None) -> str:
+    """The page with everything between its markers written anew."""
+    return PART.sub(lambda found: f"{found[1]}{_part(found[2], results)}\n{found[3]}", page)
+
+
+def _part(name: str, results: Mapping[str, Any] | None) -> str:
+    if results is None:
+        return NO_RUN
+    return PARTS[name](results)
+
+
+def _run(results: Mapping[str, Any]) -> str:
+    machine = results["machine"]
+    return (
+        f"Taken {machine['taken_at']} on {machine['cores']} cores ({machine['system']}), Python {machine['python']}, "
+        f"PostgreSQL {machine['postgres']}, in {results['seconds'] / 60:.0f} minutes."
+    )
+
+
+def _table(results: Mapping[str, Any]) -> str:
+    verdicts = judge_all(results["measures"])
+    lines = [f"| {one.target.says} | {one.target.shown} | {one.shown} | {one.word} |" for one in verdicts]
+    return _markdown("| what | target | figure (least–greatest turn) | verdict |", lines)
+
+
+def _deliver(results: Mapping[str, Any]) -> str:
+    lines = []
+    for name in ("one", "two"):
+        side = results["measures"]["deliver"][name]
+        parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("worker", "postgres", "redis"))
+        rates = f"{side['rate']['median']:,.0f}/s | {side['bare_rate']['median']:,.0f}/s"
+        lines.append(f"| {name} | {rates} | {parts} | {side['bare_cpu_ms']['median']:.3f} |")
+    return _markdown(
+        "| processes | ours | bare loop | worker, ms | PostgreSQL, ms | Redis, ms | bare loop, ms |", lines
+    )
+
+
+def _emit(results: Mapping[str, Any]) -> str:
+    lines = []
+    for name, shown in (("noop", "no-op view"), ("single", "single"), ("batch", "batch of 100")):
+        side = results["measures"]["emit"][name]
+        times = f"{side['p50_ms']['median']:.0f} | {side['p99_ms']['median']:.0f}"
+        parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("web", "postgres", "redis"))
+        lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {times} | {parts} |")
+    return _markdown("| | events/s | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |", lines)
+
+
+def _through(results: Mapping[str, Any]) -> str:
+    lines = []
+    for rate, side in results["measures"]["through"].items():
+        times = " | ".join(f"{side['arrival'][name]['median']:.1f}" for name in ("p50_ms", "p95_ms", "p99_ms"))
+        lines.append(f"| {rate}/s | {times} |")
+    return _markdown("| events | p50, ms | p95, ms | p99, ms |", lines)
+
+
+def _capacity(results: Mapping[str, Any]) -> str:
+    lines = []
+    for batched in (False, True):
+        per = capacity.costs(results["measures"], batched=batched)
+        for rate in capacity.RATES:
+            one = capacity.plan(rate, per)
+            busy = capacity.rehearse(one, per)
+            cores = f"{one.worker_cores:g} | {one.web_cores:g} | {one.postgres_cores:g} | {one.redis_cores:g}"
+            waits = f"{1000 * busy['p99_seconds']:.1f} ms"
+            way = "in batches of 100" if batched else "one by one"
+            lines.append(f"| {rate:,}/s, emitted {way} | {cores} | {one.machines} | {one.primaries} | {waits} |")
+    return _markdown(
+        "| deliveries | worker cores | web cores | PostgreSQL cores | Redis cores | machines of 8 cores"
+        " | PostgreSQL primaries | p99 in the simulation |",
+        lines,
+    )
+
+
+def _checks(results: Mapping[str, Any]) -> str:
+    found = capacity.checks(results["measures"], cores=results["machine"]["cores"])
+    lines = [f"| {one.what} | {one.measured:,.0f}/s | {one.simulated:,.0f}/s | {one.error:+.0%} |" for one in found]
+    return _markdown("| point | measured | simulated | simulation off by |", lines)
+
+
+def _markdown(head: str, lines: list[str]) -> str:
+    return "\n".join([head, "|---" * (head.count("|") - 1) + "|", *lines])
+
+
+PARTS = {
+    "run": _run, "table": _table, "deliver": _deliver, "emit": _emit, "through": _through, "capacity": _capacity,
+    "checks": _checks,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    write(json.loads(RESULTS.read_text()))

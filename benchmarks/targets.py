@@ -1,0 +1,80 @@
+"""What the figures must show, line by line, and whether they do. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    says: str
+    # Where in the results its figure stands; the first part is the measure.
+    path: tuple[str, ...]
+    bound: float
+    at_most: bool = False
+    unit: str = ""
+
+    @property
+    def shown(self) -> str:
+        return f"{'≤' if self.at_most else '≥'} {self.bound:g}{self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    target: Target
+    # None where it was not measured.
+    figure: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def word(self) -> str:
+        if self.figure is None:
+            return "not measured"
+        bound = self.target.bound
+        return "met" if (self.figure <= bound if self.target.at_most else self.figure >= bound) else "MISSED"
+
+    @property
+    def shown(self) -> str:
+        if self.figure is None:
+            return "–"
+        turns = "" if self.low is None else f" ({self.low:.3g}–{self.high:.3g})"
+        return f"{self.figure:.3g}{self.target.unit}{turns}"
+
+
+TARGETS: Sequence[Target] = (
+    Target("deliver: one worker ÷ bare loop, one process", ("deliver", "one", "ratio"), 0.4),
+    Target("deliver: two workers ÷ bare loop, two processes", ("deliver", "two", "ratio"), 0.5),
+    Target("deliver: two workers ÷ one", ("deliver", "two_by_one"), 1.5),
+    Target("emit: single ÷ no-op DRF view", ("emit", "single_by_noop"), 0.5),
+    Target("emit: batch of 100 ÷ single, events/s", ("emit", "batch_by_single"), 8),
+    Target("isolation: healthy beside 20 % that hang ÷ alone", ("isolation", "a_fifth", "throughput", "ratio"), 0.95),
+    Target("isolation: their p99 ÷ alone", ("isolation", "a_fifth", "latency", "ratio"), 2, at_most=True),
+    Target("backlog: with a million parked ÷ without", ("backlog", "ratio"), 0.9),
+    Target("history: with five million finished ÷ without", ("history", "ratio"), 0.9),
+    Target("endpoints: CPU per delivery, 10,000 ÷ 10", ("endpoints", "growth"), 1.5, at_most=True),
+    Target("through at 200/s: p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms"),
+    Target(
+        "a worker's memory at 1,000 in flight",
+        ("in_flight", "levels", "1000", "memory_mib"),
+        250,
+        at_most=True,
+        unit=" MiB",
+    ),
+    Target("the idle system, of one core", ("idle", "total_percent"), 3, at_most=True, unit=" %"),
+)
+
+
+def judge(measures: Mapping[str, Any], target: Target) -> Verdict:
+    found: Any = measures
+    for part in target.path:
+        if not isinstance(found, Mapping) or part not in found:
+            return Verdict(target, None)
+        found = found[part]
+    if isinstance(found, Mapping):
+        return Verdict(target, found["median"], found["low"], found["high"])
+    return Verdict(target, found)
+
+
+def judge_all(measures: Mapping[str, Any]) -> list[Verdict]:
+    return [judge(measures, target) for target in TARGETS]
