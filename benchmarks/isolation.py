@@ -44,7 +44,8 @@ def _throughput(bench: Stand, healthy: int, sick_url: str, hanging: int, *, turn
     empty(bench)
     well = add_endpoints(name="well", count=healthy, url=f"{bench.receiver_url}/{{number}}", max_in_flight=10)
     sick = add_endpoints(name="sick", count=hanging, url=sick_url, max_in_flight=10)
-    alone, beside = [], []
+    alone: list[float] = []
+    beside: list[float] = []
     for turn in range(turns):
         for rates, others in ((alone, list[Target]()), (beside, sick)):
             rates.append(drain(bench, well, count=count, workers=2, beside=others).rate)
@@ -60,7 +61,8 @@ def _latency(bench: Stand, healthy: int, sick_url: str, hanging: int, *, turns: 
     add_endpoints(name="sick", count=hanging, url=sick_url, max_in_flight=10)
     well, sick = [f"well-{n}" for n in range(healthy)], [f"sick-{n}" for n in range(hanging)]
     key = producer_key()
-    alone, beside = [], []
+    alone: list[dict[str, float]] = []
+    beside: list[dict[str, float]] = []
     for turn in range(turns):
         for seen, others in ((alone, list[str]()), (beside, sick)):
             seen.append(_arrival(bench, key, port, seconds, well, others))
