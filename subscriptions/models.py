@@ -253,6 +253,38 @@ class Hold(models.Model):
         return f"hold of {self.consumer or 'everything'}"
 
 
+class PortalVisit(models.Model):
+    """A link to the portal, and the session it became when somebody opened it. Only hashes of both are stored."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, db_index=False)
+    # The key, the user or the program that asked for the link.
+    requested_by = models.CharField(max_length=255)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    link_hash = models.BinaryField(max_length=32, unique=True)
+    link_expires_at = models.DateTimeField()
+    # Once: what has been opened cannot be opened again.
+    opened_at = models.DateTimeField(null=True, blank=True)
+    session_hash = models.BinaryField(max_length=32, null=True, blank=True, unique=True)
+    session_ends_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(opened_at__isnull=True, session_hash__isnull=True, session_ends_at__isnull=True)
+                | Q(opened_at__isnull=False, session_hash__isnull=False, session_ends_at__isnull=False),
+                name="portal_session_once_opened",
+            ),
+        ]
+        indexes = [
+            # subscriptions/portal.py: forgets old ones.
+            models.Index(fields=["created_at"], name="portal_visit_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"visit of {ids.show('con', self.consumer_id)}"
+
+
 class IdempotencyRecord(models.Model):
     """The answer to a request that named an Idempotency-Key, committed together with what the request did."""
 

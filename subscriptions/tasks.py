@@ -5,7 +5,7 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from subscriptions import idempotency
+from subscriptions import idempotency, portal
 
 logger = logging.getLogger(__name__)
 
@@ -15,3 +15,9 @@ def forget_answers() -> None:
     """Stored answers to Idempotency-Keys are kept as long as promised, and no longer."""
     forgotten = idempotency.forget_old(hours=settings.IDEMPOTENCY_HOURS)
     logger.info("idempotency.forgotten", extra={"fields": {"count": forgotten}})
+
+
+@shared_task(name="subscriptions.forget_visits", ignore_result=True)
+def forget_visits() -> None:
+    """Links to the portal and the sessions they became, long after they ended."""
+    logger.info("portal.forgotten", extra={"fields": {"count": portal.forget_old(days=settings.RETENTION_VISIT_DAYS)}})

@@ -212,6 +212,7 @@ CELERY_BEAT_SCHEDULE = {
     "announce": {"task": "deliveries.announce", "schedule": 2, "options": {"expires": 10}},
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
+    "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expires": 600}},
 }
 
 # ── Who hears of what ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,6 +238,15 @@ RETENTION_DEAD_DAYS = env.int("RETENTION_DEAD_DAYS", default=180)
 RETENTION_AUDIT_DAYS = env.int("RETENTION_AUDIT_DAYS", default=730)
 # The console's statistics by the hour and the day; those by the minute are kept for two days.
 RETENTION_STATISTICS_DAYS = env.int("RETENTION_STATISTICS_DAYS", default=90)
+# Links to the portal and their sessions: who was let in, by whom, when.
+RETENTION_VISIT_DAYS = env.int("RETENTION_VISIT_DAYS", default=90)
+
+# ── Portal ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# How long a link to the portal can be opened, once (minutes).
+PORTAL_LINK_MINUTES = env.int("PORTAL_LINK_MINUTES", default=15)
+# How long the session lasts that it opens (minutes).
+PORTAL_SESSION_MINUTES = env.int("PORTAL_SESSION_MINUTES", default=120)
 
 # ── Console ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

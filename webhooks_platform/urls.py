@@ -1,10 +1,11 @@
 """Every address the platform answers. API paths work with and without the trailing slash."""
 
 from django.contrib import admin
-from django.urls import URLPattern, path, re_path
+from django.urls import URLPattern, include, path, re_path
 from rest_framework.views import APIView
 
 from deliveries.api import deliveries, endpoints, events, feed, replays
+from deliveries.portal import site
 from subscriptions.api import consumers, event_types
 from subscriptions.api.problems import bad_request, page_not_found, server_error
 from webhooks_platform import health
@@ -29,6 +30,7 @@ urlpatterns = [
     api("consumers/{consumer}/keys", consumers.KeyList, "keys"),
     api("consumers/{consumer}/keys/{key}", consumers.KeyDetail, "key"),
     api("consumers/{consumer}/endpoints", consumers.EndpointList, "endpoints"),
+    api("consumers/{consumer}/portal-link", consumers.PortalLink, "portal-link"),
     api("consumers/{consumer}/feed", feed.Feed, "feed"),
     api("event-types", event_types.EventTypeList, "event-types"),
     api("event-types/{name}", event_types.EventTypeDetail, "event-type"),
@@ -48,6 +50,7 @@ urlpatterns = [
     api("replays/{replay}", replays.ReplayDetail, "replay"),
     api("replays/{replay}/cancel", replays.ReplayCancel, "replay-cancel"),
     path("admin/", admin.site.urls),
+    path("portal/", include((site.urlpatterns, "portal"))),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
 ]

@@ -1,13 +1,17 @@
 """Consumers: all of them, and one with its endpoints, its traffic and its keys."""
 
+from django.conf import settings
+from django.db import transaction
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
+from deliveries import audit
 from deliveries.console import chart, groups, keyset, statistics
-from deliveries.console.page import missing, render
+from deliveries.console.page import actor_of, missing, reason_of, render
 from deliveries.models import AuditEntry, Event
 from deliveries.replay import Filter
-from subscriptions import ids
+from subscriptions import ids, portal
 from subscriptions.models import ApiKey, Consumer, Endpoint, Hold
 
 
@@ -54,3 +58,18 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         dead_capped=dead_capped,
         entries=AuditEntry.objects.filter(target=consumer.public_id).order_by("-id")[:10],
     )
+
+
+def portal_link(request: HttpRequest, public_id: str) -> HttpResponse:
+    """A way into this consumer's portal, shown once, to be handed on."""
+    uuid = ids.parse("con", public_id)
+    consumer = Consumer.objects.filter(id=uuid, deleted_at__isnull=True).first() if uuid else None
+    if consumer is None:
+        return missing(request, "consumer")
+    who = actor_of(request)
+    with transaction.atomic():
+        token, expires_at = portal.new_link(consumer, requested_by=who, minutes=settings.PORTAL_LINK_MINUTES)
+        audit.record(actor=who, action="portal.link_made", target=consumer.public_id, reason=reason_of(request))
+    url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
+    title = "Portal link"
+    return render(request, "portal_link.html", title=title, consumer=consumer, url=url, expires_at=expires_at)

@@ -63,6 +63,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("endpoints/<str:public_id>/<str:deed>/", self._deed(endpoints.act), name="endpoint-act"),
             path("consumers/", self._page(consumers.index), name="consumers"),
             path("consumers/<str:public_id>/", self._page(consumers.show), name="consumer"),
+            path("consumers/<str:public_id>/portal-link/", self._deed(consumers.portal_link), name="portal-link"),
             path("switches/", self._page(switches.show), name="switches"),
             path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
             path("audit/", self._page(audit.show), name="audit"),

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import consumers, endpoints, ids, keys
+from subscriptions import consumers, endpoints, ids, keys, portal
+from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import (
@@ -91,6 +94,23 @@ class KeyDetail(ApiView):
         if key_id is None or not keys.revoke(key_id=key_id, consumer=found):
             raise not_found("key")
         return Response(status=204)
+
+
+class PortalLink(ApiView):
+    roles = {"POST": PRODUCERS}
+
+    def post(self, request: Request, consumer: str) -> HttpResponse:
+        """201 with a link that lets whoever opens it first into this consumer's portal."""
+        found = consumer_or_404(request, consumer)
+
+        def work() -> tuple[int, Any]:
+            token, expires_at = portal.new_link(
+                found, requested_by=caller(request).owner, minutes=settings.PORTAL_LINK_MINUTES
+            )
+            url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
+            return 201, {"url": url, "expires_at": expires_at}
+
+        return self.once(request, work)
 
 
 class EndpointList(ApiView):

@@ -293,6 +293,7 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "name": text(longest=255),
         "expires_at": Field((*time(nullable=True).refuses, "2001-01-01T00:00:00Z")),
     },
+    ("portal-link", "POST"): {},
     ("endpoints", "POST"): ENDPOINT,
     ("endpoint", "PATCH"): ENDPOINT,
     ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800)},

@@ -25,6 +25,7 @@ DEEDS = [
     ("endpoints/{endpoint}/probe/", {}),
     ("endpoints/{endpoint}/test/", {}),
     ("endpoints/{endpoint}/check-up/", {}),
+    ("consumers/{consumer}/portal-link/", {}),
     ("endpoints/{endpoint}/rotate/", {"why": "x", "overlap_seconds": "0"}),
     ("switches/on/", {"scope": "everything", "why": "x"}),
     ("switches/off/", {"scope": "everything", "why": "x"}),
@@ -46,6 +47,7 @@ def given(acme: Consumer) -> dict[str, str]:
     return {
         "delivery": delivery.public_id, "event": str(delivery.event_id), "endpoint": endpoint.public_id,
         "replay": job.public_id, "endpoint_uuid": str(endpoint.id), "consumer_uuid": str(acme.id),
+        "consumer": acme.public_id,
     }  # fmt: skip
 
 

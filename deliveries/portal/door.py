@@ -1,0 +1,49 @@
+"""In and out: a link is opened with a button, not by looking at it, and becomes a session; the session is ended."""
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+
+from deliveries.portal.page import render
+from subscriptions import portal
+
+COOKIE = "portal_session"
+
+
+def enter(request: HttpRequest, token: str) -> HttpResponse:
+    """A GET only asks: mail scanners and chat previews follow links too, and must not use this one up."""
+    consumer = portal.consumer_of_link(token)
+    opened = portal.open_link(token, minutes=settings.PORTAL_SESSION_MINUTES) if request.method == "POST" else None
+    if consumer is None or (request.method == "POST" and opened is None):
+        return render(
+            request,
+            None,
+            "explain.html",
+            title="This link can no longer be opened",
+            text="A link works once and for a few minutes. Ask whoever sends you webhooks for a new one.",
+            status=404,
+        )
+    if opened is None:
+        return render(request, None, "enter.html", title="Open the portal", invited=consumer)
+    session, ends_at = opened
+    # Whoever was in with this browser before is out.
+    portal.end_session(request.COOKIES.get(COOKIE, ""))
+    answer = HttpResponseRedirect(reverse("portal:home"))
+    answer.set_cookie(
+        COOKIE,
+        session,
+        max_age=round((ends_at - timezone.now()).total_seconds()),
+        path=reverse("portal:home"),
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return answer
+
+
+def leave(request: HttpRequest) -> HttpResponse:
+    portal.end_session(request.COOKIES.get(COOKIE, ""))
+    answer = render(request, None, "explain.html", title="Session ended", text="You can close this window.")
+    answer.delete_cookie(COOKIE, path=reverse("portal:home"))
+    return answer

@@ -1,0 +1,54 @@
+"""What every page of the portal shares: its frame, its refusals, and the way back after a deed."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render as render_template
+
+from subscriptions.models import Consumer
+
+
+def render(
+    request: HttpRequest, consumer: Consumer | None, template: str, *, title: str, status: int = 200, **context: Any
+) -> HttpResponse:
+    return render_template(
+        request, f"portal/{template}", {"consumer": consumer, "title": title, **context}, status=status
+    )
+
+
+def missing(request: HttpRequest, consumer: Consumer, what: str) -> HttpResponse:
+    """The same for what never was and for what is somebody else's."""
+    return render(
+        request,
+        consumer,
+        "explain.html",
+        title=f"There is no such {what}",
+        text="It may have been deleted, or the address is mistyped.",
+        status=404,
+    )
+
+
+def closed(request: HttpRequest) -> HttpResponse:
+    return render(
+        request,
+        None,
+        "explain.html",
+        title="This page needs a fresh link",
+        text="Your session has ended, or you have not opened a link yet. Ask whoever sends you webhooks for a new one.",
+        status=403,
+    )
+
+
+def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:
+    """A line says what was done, or why nothing was."""
+    if done:
+        messages.success(request, done)
+    if refused:
+        messages.warning(request, refused)
+    return HttpResponseRedirect(url)
+
+
+def actor(consumer: Consumer) -> str:
+    """How the audit log and an endpoint's history name who did it."""
+    return f"portal:{consumer}"[:255]

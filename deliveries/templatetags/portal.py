@@ -1,0 +1,45 @@
+"""What the portal's templates say in words. Nothing here is marked safe but the markup of our own."""
+
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from deliveries.console import words
+
+register = template.Library()
+
+_TONES = {
+    "delivered": "good", "active": "good", "pass": "good", "dead": "bad", "fail": "bad", "disabled": "bad",
+    "pending": "wait", "warn": "wait", "paused": "wait", "in_flight": "live",
+}  # fmt: skip
+
+
+@register.filter
+def ago(at: datetime | None) -> str | SafeString:
+    if at is None:
+        return "–"
+    shown = words.relative(at, now=timezone.now())
+    return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}", shown)
+
+
+@register.filter
+def moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+@register.filter
+def pill(state: str) -> SafeString:
+    return format_html('<span class="pill {}">{}</span>', _TONES.get(state, "plain"), state.replace("_", " "))
+
+
+@register.filter
+def ms(value: float) -> str:
+    return words.milliseconds(value)
+
+
+@register.filter
+def span(seconds: float) -> str:
+    return words.span(seconds)

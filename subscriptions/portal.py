@@ -1,0 +1,73 @@
+"""Visits to the portal: a link that works once and for minutes, then a session of exactly one consumer.
+
+Both are random tokens of which only the hash is stored. Opening a link is one guarded update, so of two who open it at
+the same moment one comes in; a consumer that is deleted takes its links and sessions with it.
+"""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from subscriptions.models import Consumer, PortalVisit
+
+
+def new_link(consumer: Consumer, *, requested_by: str, minutes: int) -> tuple[str, datetime]:
+    """The token of a link, shown this once, and when it ends."""
+    token = secrets.token_urlsafe(32)
+    expires_at = timezone.now() + timedelta(minutes=minutes)
+    PortalVisit.objects.create(
+        consumer=consumer, link_hash=_hash(token), link_expires_at=expires_at, requested_by=requested_by
+    )
+    return token, expires_at
+
+
+def consumer_of_link(token: str) -> Consumer | None:
+    """Who the link is for, as long as it can be opened. Looking does not use it up."""
+    visit = _unopened(token).select_related("consumer").first()
+    return visit.consumer if visit else None
+
+
+def open_link(token: str, *, minutes: int) -> tuple[str, datetime] | None:
+    """A session's token and its end, for the one who opens the link first."""
+    session = secrets.token_urlsafe(32)
+    now = timezone.now()
+    ends_at = now + timedelta(minutes=minutes)
+    opened = _unopened(token).update(opened_at=now, session_hash=_hash(session), session_ends_at=ends_at)
+    return (session, ends_at) if opened else None
+
+
+def visitor(session: str) -> Consumer | None:
+    """Whose session this is, while it lasts."""
+    visit = _living(session).select_related("consumer").first()
+    return visit.consumer if visit else None
+
+
+def end_session(session: str) -> bool:
+    return _living(session).update(session_ends_at=timezone.now()) == 1
+
+
+def forget_old(*, days: int) -> int:
+    """Who visited when is worth knowing for a while."""
+    return PortalVisit.objects.filter(created_at__lt=timezone.now() - timedelta(days=days)).delete()[0]
+
+
+def _unopened(token: str) -> QuerySet[PortalVisit]:
+    return PortalVisit.objects.filter(
+        link_hash=_hash(token),
+        opened_at__isnull=True,
+        link_expires_at__gt=timezone.now(),
+        consumer__deleted_at__isnull=True,
+    )
+
+
+def _living(session: str) -> QuerySet[PortalVisit]:
+    return PortalVisit.objects.filter(
+        session_hash=_hash(session), session_ends_at__gt=timezone.now(), consumer__deleted_at__isnull=True
+    )
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()
