@@ -108,8 +108,7 @@ def _rejects_tampering(replies: Mapping[Probe, Reply]) -> Finding:
         title="Rejects tampered requests",
         good="A request that was changed on the way is refused: the signature is verified.",
         bad="It does not verify: it accepts what nobody signed, so anyone who knows the URL can send it events.",
-        advice="Verify before you answer: a 200 sent first, with the check in the background, accepts everything."
-        " docs/receiver.py shows how.",
+        advice="Verify before you answer: a 200 sent first, with the check in the background, accepts everything.",
     )
 
 

@@ -64,7 +64,7 @@ def health(endpoint: Endpoint, *, held: bool, now: datetime) -> Health:
         when = relative(lane.opens_at, now=now) if lane.opens_at > now else "at any moment"
         return Health(
             "bad",
-            "Not reachable",
+            "Keeps failing",
             f"{lane.failure_count} requests in a row failed. We send one at a time to see whether it is back, the next"
             f" {when}; the others wait.",
         )

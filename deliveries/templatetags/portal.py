@@ -18,9 +18,10 @@ _TONES = {
 
 
 @register.filter
-def ago(at: datetime | None) -> str | SafeString:
-    if at is None:
-        return "–"
+def ago(at: datetime | str) -> SafeString:
+    """Also of a time inside a stored report, which is text."""
+    if isinstance(at, str):
+        at = datetime.fromisoformat(at)
     shown = words.relative(at, now=timezone.now())
     return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}", shown)
 

@@ -1,64 +1,21 @@
 """The console in a real browser, on the platform as deployed: from a failing endpoint to its dead letters delivered."""
 
-import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
-
-import pytest
 from django.contrib.auth.models import User
-from django.db import connections
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from deliveries.models import AuditEntry, Delivery, Replay
 from subscriptions import endpoints, keys
 from subscriptions.models import Consumer, Role
+from tests.browser import ask, needs_browser
 from tests.console import role
 from tests.local import wait_until
 from tests.receiver import Receiver, Reply
 from tests.stack import StartStack
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+pytestmark = needs_browser
+
 PASSWORD = "a-password-of-the-test"
 COUNT = 30
-
-T = TypeVar("T")
-
-pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH (chromium, chromium-browser or google-chrome)"),
-    pytest.mark.timeout(180),
-]
-
-
-def ask(question: Callable[[], T]) -> T:
-    """Of the database, in a thread of its own: Playwright's event loop runs in this one, where Django refuses to."""
-
-    def in_thread() -> T:
-        try:
-            return question()
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(in_thread).result()
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A tab that fails the test on any script error and any refused request."""
-    problems: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        tab = browser.new_page(viewport={"width": 1400, "height": 900})
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("response", lambda answer: problems.append(answer.url) if answer.status >= 400 else None)
-        yield tab
-        browser.close()
-    assert problems == []
 
 
 def test_from_a_failing_endpoint_to_everything_delivered(
