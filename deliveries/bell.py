@@ -51,8 +51,8 @@ def connect() -> "redis.Redis":
 def _ring_members(members: Iterable[str], *, client: "redis.Redis") -> None:
     now = time.time()
     with client.pipeline(transaction=False) as pipe:
-        # NX keeps the place in the queue of an endpoint that waits already.
-        pipe.zadd(READY, dict.fromkeys(members, now), nx=True)
+        # NX keeps the place in the queue of an endpoint that waits already; the others queue up in the order given.
+        pipe.zadd(READY, {member: now + place * 1e-6 for place, member in enumerate(members)}, nx=True)
         pipe.set(_RUNG, 1, nx=True, px=_COALESCE_MS)
         _, first = pipe.execute()
     if first:

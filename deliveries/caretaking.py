@@ -3,6 +3,7 @@
 Runs every few seconds as a background task; every step is guarded, so running twice at once does no harm.
 """
 
+import logging
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from deliveries import lifecycle, replay
+from deliveries import feed, lifecycle, replay
 from deliveries.models import Delivery, Lease, Notice, NoticeKind
 from subscriptions.models import Endpoint, EndpointStatus, Hold, Lane
 
@@ -23,6 +24,8 @@ SPREAD = timedelta(hours=12)
 # A delivery may wait this much longer than its whole schedule takes.
 EXPIRY_MARGIN = timedelta(hours=24)
 _BATCH = 1000
+
+logger = logging.getLogger(__name__)
 
 FIND_LATE = """
     SELECT id FROM deliveries_delivery
@@ -90,6 +93,12 @@ def bury_orphans() -> int:
     any_owed = Exists(owed.filter(blocked=False)) | Exists(owed.filter(blocked=True))
     deleted = Endpoint.objects.filter(any_owed, deleted_at__isnull=False)
     return sum(lifecycle.bury(endpoint_id) for endpoint_id in deleted.values_list("id", flat=True)[:100])
+
+
+def mind_the_feed() -> None:
+    """Somebody restored a dump and forgot `manage.py after_restore`: without it those events would stay hidden."""
+    if feed.is_ahead() and feed.go_on_after_restore():
+        logger.warning("feed.went_on_after_restore")
 
 
 def drop_old_leases() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +36,8 @@ _ENDPOINTS_PER_CLAIM = 200
 # An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
 _PASSED_OVER_PAUSE = 0.005
 _PASSED_OVER_TRIES = 3
+# A claim under way when the pump is told to stop may take this long (seconds); the sweep puts back what it got after.
+_CLAIM_GRACE = 5
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
 # Endpoints the sweep hands over at once.
@@ -97,7 +99,8 @@ class Pump:
         self._claimable.set()
 
     async def run(self) -> None:
-        await self._with_database(self._renew_lease)
+        if not await self._unless_stopped(self._with_database(self._renew_lease), grace=0):
+            return
         try:
             # A helper that breaks ends the run: better a new pump in a moment than one that only seems to work.
             async with asyncio.TaskGroup() as group:
@@ -112,7 +115,7 @@ class Pump:
                         self._flush_tally,
                     )
                 ]
-                await self._claim()
+                await self._unless_stopped(self._claim(), grace=_CLAIM_GRACE)
                 await self._drain()
                 # Said as well as done: before Python 3.12, `asyncio.wait_for` now and then swallows a cancellation.
                 self._over = True
@@ -126,6 +129,19 @@ class Pump:
             with suppress(psycopg.Error, PoolTimeout):
                 async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
                     await close_lease(connection, lease_id=self._lease_id)
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None], *, grace: float) -> bool:
+        """Whether it ended by itself, or within so many seconds after `stop`: a database may never answer."""
+        task, stopping = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait([task], timeout=grace)
+            for ended in done:
+                ended.result()
+            return bool(done)
+        finally:
+            task.cancel()
+            stopping.cancel()
 
     async def _drain(self) -> None:
         """Every request ends by its own deadline; the rest is for a database that takes its time."""

@@ -74,9 +74,11 @@ FIND_DUE_ENDPOINTS = """
             SELECT FROM subscriptions_hold held
             WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
         )
+    ORDER BY found.due_at
     LIMIT %(limit)s
 """
-"""Endpoints with work that is due and may go out: skips through the due index, one step per endpoint, never per row."""
+"""Endpoints with work that is due and may go out, the longest due first: where there are more of them than one sweep
+takes, each has its turn. Skips through the due index, one step per endpoint, never per row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from subscriptions.targets import policy
 logger = logging.getLogger(__name__)
 
 _SWEEP_LIMIT = 10_000
+# A pump that has not ended so long after its time to drain is left behind (seconds).
+_GIVE_UP_AFTER = 15
 
 
 @shared_task(name="deliveries.deliver_due", ignore_result=True)
@@ -64,6 +66,7 @@ def take_care() -> None:
     caretaking.watch_failing()
     caretaking.bury_orphans()
     caretaking.drop_old_leases()
+    caretaking.mind_the_feed()
 
 
 @shared_task(name="deliveries.announce", ignore_result=True)
@@ -104,6 +107,7 @@ class Engine:
         self._pump: Pump | None = None
         self._stopping = False
         self._lock = threading.Lock()
+        self._given_up = asyncio.Event()
         self._kept: _Kept | None = None
 
     def run(self) -> None:
@@ -115,7 +119,11 @@ class Engine:
         with self._lock:
             self._stopping = True
             if self._pump is not None:
-                self._loop.call_soon_threadsafe(self._pump.stop)
+                self._loop.call_soon_threadsafe(self._stop_pump, self._pump)
+
+    def _stop_pump(self, pump: Pump) -> None:
+        pump.stop()
+        self._loop.call_later(settings.DELIVERY_DRAIN_SECONDS + _GIVE_UP_AFTER, self._given_up.set)
 
     async def _run(self) -> None:
         if self._kept is None:
@@ -127,9 +135,16 @@ class Engine:
             if self._stopping:
                 return
             self._pump = pump
+        running, given_up = asyncio.ensure_future(pump.run()), asyncio.ensure_future(self._given_up.wait())
         try:
-            await pump.run()
+            await asyncio.wait([running, given_up], return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                running.result()
+            else:
+                # A database that took a statement and never answers: what was in flight goes out again elsewhere.
+                logger.error("pump.abandoned")
         finally:
+            given_up.cancel()
             with self._lock:
                 self._pump = None
 

@@ -447,6 +447,28 @@ def test_without_redis_the_sweep_alone_delivers(acme: Consumer, receiver: Receiv
     assert states(endpoint) == ["delivered"] * 25
 
 
+def test_a_pump_told_to_stop_ends_although_the_database_is_away(redis_client: "redis.Redis") -> None:
+    """Regression: it tried to open its lease for ever, and a deploy had to kill it."""
+
+    async def main() -> int:
+        away: Pool = AsyncConnectionPool(
+            f"host=127.0.0.1 port={free_port()} dbname=webhooks connect_timeout=2", min_size=1, max_size=1, open=False
+        )
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL)
+        async with client, answering(200) as transport, asyncio.timeout(60):
+            await away.open()
+            pump = Pump(pool=away, bell_client=client, transport=transport, options=tasks.options())
+            running = asyncio.create_task(pump.run())
+            await asyncio.wait([running], timeout=0.1)
+            assert not running.done()
+            pump.stop()
+            await running
+            await away.close()
+            return pump.delivered_count
+
+    assert asyncio.run(main()) == 0
+
+
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -9,10 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import orjson
 import pytest
+from django.core.management import call_command
 from django.db import connection, transaction
 
+from deliveries import caretaking, feed
 from deliveries.feed import READ_FEED, START
-from deliveries.models import Delivery, Event
+from deliveries.models import Delivery, Event, FeedOffset
 from subscriptions import consumers, endpoints
 from subscriptions.models import Consumer
 from tests.conftest import Api, PumpRunner
@@ -154,6 +156,56 @@ def test_an_event_waits_for_older_transactions_and_is_then_seen_in_its_place(pro
         slow.result()
 
     assert reader.read_all() == ["known", "early", "late"]
+
+
+RESTORED = """
+    UPDATE deliveries_event SET xid = (xid::text::bigint + 1000000)::text::xid8
+"""
+"""What a dump looks like in a fresh cluster: it brings transaction ids that the counter there has not reached."""
+
+
+@pytest.mark.parametrize("remedy", ["command", "caretaker"])
+def test_the_feed_goes_on_after_a_dump_was_restored_into_a_fresh_cluster(
+    producer: Api, acme: Consumer, remedy: str
+) -> None:
+    for number in range(4):
+        producer.post("events/", {**EVENT, "id": f"old-{number}"})
+    with connection.cursor() as cursor:
+        cursor.execute(RESTORED)
+    reader = Reader(producer, limit=2)
+    assert reader.read_all() == []
+
+    run_remedy = {"command": lambda: call_command("after_restore"), "caretaker": caretaking.mind_the_feed}[remedy]
+    run_remedy()
+    reader.read()  # half of it; the position it holds from now on is one of the old cluster's
+    for number in range(3):
+        producer.post("events/", {**EVENT, "id": f"new-{number}"})
+
+    expected = [f"old-{number}" for number in range(4)] + [f"new-{number}" for number in range(3)]
+    assert reader.read_all() == expected
+    assert Reader(producer).read_all() == expected
+    # Again it has nothing to do: the counter is past every event.
+    before = FeedOffset.objects.get().xids
+    run_remedy()
+    assert FeedOffset.objects.get().xids == before
+    assert feed.is_ahead() is False
+
+
+def test_a_second_restore_adds_to_the_first(producer: Api, acme: Consumer) -> None:
+    for number in range(2):
+        producer.post("events/", {**EVENT, "id": f"event-{number}"})
+        with connection.cursor() as cursor:
+            cursor.execute(RESTORED)
+        assert feed.go_on_after_restore() is True
+    producer.post("events/", {**EVENT, "id": "event-2"})
+
+    assert Reader(producer).read_all() == ["event-0", "event-1", "event-2"]
+
+
+def test_without_a_restore_there_is_nothing_to_do(producer: Api, acme: Consumer) -> None:
+    producer.post("events/", EVENT)
+
+    assert (feed.is_ahead(), feed.go_on_after_restore(), FeedOffset.objects.count()) == (False, False, 0)
 
 
 def test_the_same_page_asked_again_later_goes_on_where_it_was(producer: Api, acme: Consumer) -> None:

@@ -202,6 +202,17 @@ def test_every_endpoint_with_due_work_is_found_once(acme: Consumer) -> None:
     assert len(due(limit=2)) == 2
 
 
+def test_where_there_are_more_than_one_sweep_takes_the_longest_due_go_first(acme: Consumer) -> None:
+    """Regression: those with the smallest ids were found every time, and the others starved behind them."""
+    first, second, third = (new_endpoint(acme, event_types=[name]) for name in ("a", "b", "c"))
+    for name in ("c", "b", "a"):
+        accept(acme, type=name)
+        pass_time(seconds=1)
+
+    assert due(limit=2) == [third.id, second.id]
+    assert due() == [third.id, second.id, first.id]
+
+
 def test_an_endpoint_whose_work_is_under_way_or_done_is_not_found(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     accept(acme, 2)
