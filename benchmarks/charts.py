@@ -6,16 +6,14 @@ from typing import Any
 from benchmarks.figures import Spread
 from benchmarks.plots import Bar, Chart
 
+NAMES = ("deliver", "emit", "through", "isolation", "endpoints", "in_flight")
 CPU_PARTS = ("worker", "postgres", "redis")
 
 
 def all_of(measures: Mapping[str, Any]) -> dict[str, Chart]:
     """By file name; only of what was measured."""
-    makers = {
-        "deliver": _deliver, "emit": _emit, "through": _through, "isolation": _isolation, "endpoints": _endpoints,
-        "in_flight": _in_flight,
-    }  # fmt: skip
-    return {name: make(measures[name]) for name, make in makers.items() if name in measures}
+    makers = (_deliver, _emit, _through, _isolation, _endpoints, _in_flight)
+    return {name: make(measures[name]) for name, make in zip(NAMES, makers, strict=True) if name in measures}
 
 
 def _deliver(found: Mapping[str, Any]) -> Chart:

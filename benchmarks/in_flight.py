@@ -26,7 +26,7 @@ IN_FLIGHT = "SELECT count(*) FROM deliveries_delivery WHERE state = 'in_flight'"
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    turns, count = (1, 4_000) if quick else (3, 8_000)
+    turns, count = (1, 4_000) if quick else (2, 8_000)
     empty(bench)
     seen: dict[int, list[dict[str, float]]] = {level: [] for level in LEVELS}
     with patient_receiver() as (url, _):

@@ -43,7 +43,10 @@ def fill(page: str, results: Mapping[str, Any] | None) -> str:
 def _part(name: str, results: Mapping[str, Any] | None) -> str:
     if results is None:
         return NO_RUN
-    return PARTS[name](results)
+    text = PARTS[name](results)
+    plots_of = {"growth": ("endpoints", "in_flight")}.get(name, (name,))
+    drawn = [plot for plot in plots_of if plot in charts.NAMES]
+    return "\n\n".join([text, *(f"![{plot}](performance/{plot}.svg)" for plot in drawn)])
 
 
 def _run(results: Mapping[str, Any]) -> str:
@@ -114,12 +117,49 @@ def _checks(results: Mapping[str, Any]) -> str:
     return _markdown("| point | measured | simulated | simulation off by |", lines)
 
 
+def _isolation(results: Mapping[str, Any]) -> str:
+    lines = []
+    for case in results["measures"]["isolation"].values():
+        through, waits = case["throughput"], case["latency"]
+        rates = f"{through['alone']['median']:,.0f}/s | {through['beside']['median']:,.0f}/s"
+        times = f"{waits['alone_p99_ms']['median']:.0f} ms | {waits['beside_p99_ms']['median']:.0f} ms"
+        lines.append(f"| {case['healthy']} beside {case['hanging']} | {rates} | {times} |")
+    return _markdown("| healthy beside hanging | alone | beside | p99 alone | p99 beside |", lines)
+
+
+def _burden(results: Mapping[str, Any]) -> str:
+    lines = []
+    for name, size in (("backlog", "parked"), ("history", "finished")):
+        found = results["measures"][name]
+        rates = f"{found['without']['median']:,.0f}/s | {found['with']['median']:,.0f}/s"
+        cpu = f"{found['without_cpu_ms']['median']:.3f} | {found['with_cpu_ms']['median']:.3f}"
+        memory = f"{found['with_memory_mib']['median']:.0f} MiB"
+        lines.append(f"| {found[size]:,} {size} | {rates} | {cpu} | {memory} |")
+    return _markdown("| burden | without | with | CPU without, ms | CPU with, ms | worker's memory with |", lines)
+
+
+def _growth(results: Mapping[str, Any]) -> str:
+    sizes, levels = results["measures"]["endpoints"]["sizes"], results["measures"]["in_flight"]["levels"]
+    lines = [f"| {int(n):,} endpoints | {one['system_cpu_ms']['median']:.3f} | |" for n, one in sizes.items()]
+    for level, one in levels.items():
+        memory = f"{one['memory_mib']['median']:.0f} MiB"
+        lines.append(f"| {int(level):,} in flight | {one['cpu_ms']['median']:.3f} | {memory} |")
+    return _markdown("| with | CPU per delivery, ms | worker's memory |", lines)
+
+
+def _idle(results: Mapping[str, Any]) -> str:
+    found = results["measures"]["idle"]
+    parts = ", ".join(f"{part} {share:.2f}" for part, share in found["percent"].items())
+    return f"{found['total_percent']:.2f} % of one core over {found['seconds']} s: {parts}."
+
+
 def _markdown(head: str, lines: list[str]) -> str:
     return "\n".join([head, "|---" * (head.count("|") - 1) + "|", *lines])
 
 
 PARTS = {
-    "run": _run, "table": _table, "deliver": _deliver, "emit": _emit, "through": _through, "capacity": _capacity,
+    "run": _run, "table": _table, "deliver": _deliver, "emit": _emit, "through": _through,
+    "isolation": _isolation, "burden": _burden, "growth": _growth, "idle": _idle, "capacity": _capacity,
     "checks": _checks,
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ WORKERS = ("deliveries1", "deliveries2", "background", "beat")
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    turns, seconds = (1, 6) if quick else (3, 10)
+    turns, seconds = (1, 6) if quick else (3, 8)
     empty(bench)
     port = free_port()
     add_endpoints(name="through", count=CONSUMERS, url=f"http://127.0.0.1:{port}/{{number}}", max_in_flight=10)
