@@ -16,7 +16,7 @@ SIZES = (10, 100, 1_000, 10_000)
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    turns, count = (1, 10_000) if quick else (3, 20_000)
+    turns, count = (1, 10_000) if quick else (2, 20_000)
     empty(bench)
     groups = {
         size: add_endpoints(
