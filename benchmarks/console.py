@@ -1,139 +1,118 @@
-"""console: how fast every page answers on a large history. `python -m benchmarks.console [millions of attempts]`.
+"""console: how fast every page answers on a large history. `python -m benchmarks.console [millions [folder [words]]]`.
 
-Rows come from generate_series, on a server of its own: 200 endpoints, 9 in 10 deliveries delivered, 5 in 100 dead,
-the rest waiting, thirty days of rollups by the hour and the day, two by the minute. Each page is asked for five times,
-warm.
+On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by benchmarks/thirty_days.py; with
+a folder, the data stays there and the next run measures without filling; with words, only pages named so. Each page is
+asked for once in a row of all the others (cold: they have had their turn at the cache), then three times (warm).
 """
 
 import os
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from benchmarks.thirty_days import fill
 from benchmarks.stand import stand
 
-ENDPOINTS = 200
-
-FILL_EVENTS = """
-    INSERT INTO deliveries_event (id, consumer_id, type, api_version, body, created_at, delivery_count)
-    SELECT webhooks_uuid7(), (ARRAY(SELECT id FROM subscriptions_consumer))[1 + mod(n, 20)],
-        (ARRAY['invoice.paid', 'order.shipped', 'customer.updated'])[1 + mod(n, 3)], '1',
-        '{"id":"evt_1","type":"invoice.paid","data":{"amount":4711}}', now(), 1
-    FROM generate_series(1, %(count)s) n
-"""
-FILL_DELIVERIES = """
-    INSERT INTO deliveries_delivery (
-        id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked,
-        finished_at, dead_reason
-    )
-    SELECT webhooks_uuid7(), made.id, made.endpoint_id, made.state, now() - interval '1 hour', 1, 0, now(), now(),
-        false, CASE WHEN made.state <> 'pending' THEN now() END,
-        CASE WHEN made.state = 'dead' THEN 'attempts_exhausted' END
-    FROM (
-        SELECT event.id, owned.ids[1 + floor(random() * cardinality(owned.ids))::int] AS endpoint_id,
-            CASE WHEN random() < 0.9 THEN 'delivered' WHEN random() < 0.5 THEN 'dead' ELSE 'pending' END AS state
-        FROM deliveries_event event
-        JOIN (SELECT consumer_id, array_agg(id) AS ids FROM subscriptions_endpoint GROUP BY consumer_id) owned
-            USING (consumer_id)
-    ) made
-"""
-FILL_ATTEMPTS = """
-    INSERT INTO deliveries_attempt (
-        id, delivery_id, number, started_at, duration_ms, url, status_code, error_kind, request_headers,
-        response_headers, response_body
-    )
-    SELECT webhooks_uuid7(), id, 1, now(), 20, 'https://receiver.test/hook',
-        CASE state WHEN 'delivered' THEN 200 ELSE 503 END, CASE state WHEN 'delivered' THEN NULL ELSE 'http_503' END,
-        '[["Webhook-Id","evt_1"]]', '[["Server","x"]]', 'ok'
-    FROM deliveries_delivery
-"""
-FILL_TALLIES = """
-    INSERT INTO deliveries_tally (
-        span, subject_kind, subject_id, at, accepted, delivered, failed, dead, durations, latencies
-    )
-    SELECT span, subject.kind, subject.id, at, 100, 90, 10, 1, array_fill(3, ARRAY[30]), array_fill(3, ARRAY[30])
-    FROM (
-        SELECT 'endpoint' AS kind, id FROM subscriptions_endpoint UNION ALL SELECT 'consumer', id
-        FROM subscriptions_consumer UNION ALL SELECT 'everything', '00000000-0000-0000-0000-000000000000'
-    ) subject CROSS JOIN LATERAL (
-        SELECT 'minute' AS span, at
-        FROM generate_series(date_trunc('minute', now()) - interval '2 days', now(), '1 min') at
-        UNION ALL
-        SELECT 'hour', at FROM generate_series(date_trunc('hour', now()) - interval '30 days', now(), '1 hour') at
-        UNION ALL
-        SELECT 'day', at FROM generate_series(date_trunc('day', now()) - interval '30 days', now(), '1 day') at
-    ) made
-"""
+if TYPE_CHECKING:
+    from django.test import Client
 
 
-def main(attempts: int) -> None:
+def main(attempts: int, folder: Path | None, only: str) -> None:
     os.environ.setdefault("LOG_LEVEL", "WARNING")
-    with stand():
-        fill(attempts)
-        for name, milliseconds, queries in measure():
-            print(f"{name:24} {milliseconds:7.0f} ms  {queries:3} queries", flush=True)
+    with stand(folder):
+        from deliveries.models import Event
+
+        if not Event.objects.exists():
+            fill(attempts)
+        for name, cold, warm, queries in measure(only):
+            print(f"{name:44} {cold:7.0f} ms cold  {warm:7.0f} ms warm  {queries:3} queries", flush=True)
 
 
-def fill(attempts: int) -> None:
-    from django.db import connection
-
-    from subscriptions import consumers
-    from subscriptions import endpoints as endpoint_functions
-
-    for number in range(20):
-        consumer = consumers.create(uid=f"bench-{number}")
-        for each in range(ENDPOINTS // 20):
-            endpoint_functions.create(consumer=consumer, url=f"https://receiver.test/{number}/{each}")
-    with connection.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = off")
-        for statement in (FILL_EVENTS, FILL_DELIVERIES, FILL_ATTEMPTS, FILL_TALLIES):
-            started = time.perf_counter()
-            cursor.execute(statement, {"count": attempts} if statement is FILL_EVENTS else None)
-            print(f"filled {cursor.rowcount:,} rows in {time.perf_counter() - started:.0f} s", flush=True)
-        cursor.execute("VACUUM ANALYZE")
-
-
-def measure() -> list[tuple[str, float, int]]:
+def measure(only: str) -> Iterator[tuple[str, float, float, int]]:
     from django.contrib.auth.models import User
     from django.db import connection
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
 
-    from deliveries.models import Delivery
-    from subscriptions.models import Consumer, Endpoint
-
-    user = User.objects.create_superuser("bench")
+    user, _ = User.objects.get_or_create(username="bench", is_superuser=True, is_staff=True)
     client = Client(headers={"host": "localhost"})
     client.force_login(user)
-    dead = Delivery.objects.filter(state="dead").order_by("-id")[0]
-    endpoint = Endpoint.objects.get(id=dead.endpoint_id)
-    pages = {
-        "overview": "", "overview, 24 h": "?range=24h", "overview, 30 days": "?range=30d",
-        "dead letters": "dead-letters/", "of one endpoint": f"dead-letters/?endpoint={endpoint.public_id}",
-        "of one type": "dead-letters/?event_type=invoice.paid", "by last answer": "dead-letters/?error=http_503",
-        "preview, one endpoint": f"dead-letters/replay/?endpoint={endpoint.public_id}",
-        "preview, all": "dead-letters/replay/", "a delivery": f"deliveries/{dead.public_id}/",
-        "deliveries": "deliveries/", "deliveries, pending": "deliveries/?state=pending",
-        "of an endpoint": f"deliveries/?endpoint={endpoint.public_id}", "events": "events/",
-        "events of a consumer": "events/?consumer=bench-3", "an event": f"events/{dead.event_id}/",
-        "endpoints": "endpoints/", "an endpoint": f"endpoints/{endpoint.public_id}/?range=30d",
-        "consumers": "consumers/", "a consumer": f"consumers/{Consumer.objects.all()[0].public_id}/?range=24h",
-        "find by producer's id": "find/?q=ord-4711", "audit log": "audit/",
-    }  # fmt: skip
-    figures = []
+    pages = {name: path for name, path in addresses().items() if only in name}
+    cold = {name: _timed(client, path)[0] for name, path in pages.items()}
     for name, path in pages.items():
-        client.get(f"/admin/{path}")
-        times = []
-        for _ in range(5):
-            with CaptureQueriesContext(connection) as queries:
-                started = time.perf_counter()
-                answer = client.get(f"/admin/{path}")
-                times.append(1000 * (time.perf_counter() - started))
-        if answer.status_code != 200:
-            name = f"{name} ({answer.status_code})"
-        figures.append((name, statistics.median(times), len(queries)))
-    return figures
+        with CaptureQueriesContext(connection) as queries:
+            answers = [_timed(client, path) for _ in range(3)]
+        codes = {answer[1] for answer in answers} - {200, 302}
+        shown = f"{name} {codes}" if codes else name
+        yield shown, cold[name], statistics.median(answer[0] for answer in answers), len(queries) // 3
+
+
+def _timed(client: "Client", path: str) -> tuple[float, int]:
+    started = time.perf_counter()
+    answer = client.get(f"/admin/{path}")
+    return 1000 * (time.perf_counter() - started), answer.status_code
+
+
+def addresses() -> dict[str, str]:
+    """Every page, and every filter that people use, on the busiest subjects and on the quietest."""
+    from deliveries.models import Delivery, Event
+    from subscriptions.models import Consumer, Endpoint
+
+    dead = Delivery.objects.filter(state="dead").order_by("-id")[0]
+    sick = Consumer.objects.order_by("id")[0]
+    quiet = Consumer.objects.order_by("-id")[0]
+    worst = Endpoint.objects.filter(consumer=sick).order_by("id")[0].public_id
+    calm = Endpoint.objects.filter(consumer=quiet).order_by("-id")[0].public_id
+    producer_id = Event.objects.filter(producer_id__isnull=False).order_by("-id")[0].producer_id
+    letters = {
+        "": "", "worst endpoint": f"endpoint={worst}", "quiet endpoint": f"endpoint={calm}",
+        "busiest consumer": f"consumer={sick.uid}", "quiet consumer": f"consumer={quiet.uid}",
+        "common reason": "reason=attempts_exhausted", "rare reason": "reason=given_up",
+        "absent reason": "reason=none",
+        "common type": "event_type=invoice.paid", "rare type": "event_type=rare.type", "absent type": "event_type=none",
+        "common answer": "error=http_503", "rare answer": "error=http_418", "absent answer": "error=http_999",
+        "within 1 h": "within=1h", "within 30 d": "within=30d",
+        "old days": "since=2020-01-01T00:00&until=2026-10-25T00:00",
+        "worst, rare type": f"endpoint={worst}&event_type=rare.type",
+        "worst, rare answer": f"endpoint={worst}&error=http_418", "worst, reason": f"endpoint={worst}&reason=expired",
+        "busiest consumer, rare type": f"consumer={sick.uid}&event_type=rare.type",
+        "type and answer": "event_type=invoice.paid&error=http_418", "type, 24 h": "event_type=rare.type&within=24h",
+        "event id": f"q={dead.event.public_id}", "producer's id": f"q={producer_id}", "ordering key": "q=key-100",
+        "nothing": "q=nothing-of-that-name",
+    }  # fmt: skip
+    pages = {f"dead letters, {name}".rstrip(", "): f"dead-letters/?{query}" for name, query in letters.items()}
+    pages |= {f"preview, {name}".rstrip(", "): f"dead-letters/replay/?{query}" for name, query in letters.items()}
+    pages["dead letters, deep"] = (
+        f"dead-letters/?before={Delivery.objects.filter(state='dead').order_by('id')[1000].id}"
+    )
+    for name, text in {"1 h": "1h", "24 h": "24h", "7 d": "7d", "30 d": "30d"}.items():
+        pages[f"overview, {name}"] = f"?range={text}"
+        pages[f"worst endpoint, {name}"] = f"endpoints/{worst}/?range={text}"
+        pages[f"busiest consumer, {name}"] = f"consumers/{sick.public_id}/?range={text}"
+    for state in ("", "pending", "in_flight", "delivered", "dead"):
+        pages[f"deliveries, {state}".rstrip(", ")] = f"deliveries/?state={state}"
+        pages[f"deliveries, {state}, worst endpoint"] = f"deliveries/?state={state}&endpoint={worst}"
+        pages[f"deliveries, {state}, quiet endpoint"] = f"deliveries/?state={state}&endpoint={calm}"
+    return pages | {
+        "quiet endpoint": f"endpoints/{calm}/", "quiet consumer": f"consumers/{quiet.public_id}/",
+        "a delivery": f"deliveries/{dead.public_id}/", "an event": f"events/{dead.event_id}/",
+        "events": "events/", "events, common type": "events/?type=invoice.paid",
+        "events, rare type": "events/?type=rare.type",
+        "events, absent type": "events/?type=none", "events, busiest consumer": f"events/?consumer={sick.uid}",
+        "events, quiet consumer": f"events/?consumer={quiet.uid}",
+        "events, quiet consumer, rare type": f"events/?consumer={quiet.uid}&type=rare.type",
+        "endpoints": "endpoints/", "endpoints, failing": "endpoints/?status=failing",
+        "endpoints, disabled": "endpoints/?status=disabled", "endpoints, by URL": "endpoints/?q=receiver-17",
+        "consumers": "consumers/", "consumers, by name": "consumers/?q=bench-4", "replays": "replays/",
+        "find, producer's id": f"find/?q={producer_id}", "find, nothing": "find/?q=nothing", "find, URL": "find/?q=r-1",
+        "switches": "switches/", "audit log": "audit/", "audit log, of nobody": "audit/?actor=nobody",
+        "audit log, of one": "audit/?target=dlv_77",
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(int(float(sys.argv[1] if len(sys.argv) > 1 else "1") * 1_000_000))
+    given = [*sys.argv[1:], "", "", ""]
+    main(int(float(given[0] or "1") * 1_000_000), Path(given[1]) if given[1] else None, given[2])

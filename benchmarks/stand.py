@@ -84,9 +84,11 @@ class Stand:
 
 
 @contextmanager
-def stand() -> Iterator[Stand]:
+def stand(kept: Path | None = None) -> Iterator[Stand]:
+    """In a temporary folder, or in one that is kept and found again by the next run."""
     with ExitStack() as stack:
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="whb", ignore_cleanup_errors=True)))
+        path = kept or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="whb", ignore_cleanup_errors=True)))
+        path.mkdir(exist_ok=True)
         path.chmod(0o711)
         folder = stack.enter_context(claim(path))
         postgres = stack.enter_context(embedded_postgres(folder))

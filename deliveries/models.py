@@ -198,7 +198,9 @@ class Delivery(models.Model):
             # deliveries/?state=dead and replays, of all endpoints or of one.
             models.Index(fields=["id"], condition=Q(state="dead"), name="delivery_dead"),
             models.Index(fields=["endpoint", "id"], condition=Q(state="dead"), name="delivery_dead_of_endpoint"),
-            # The console's dead letters, grouped by endpoint and reason.
+            # browse/causes.py: every reason and how many died of it; dead letters of one reason, newest first.
+            models.Index(fields=["dead_reason", "id"], condition=Q(state="dead"), name="delivery_dead_by_reason"),
+            # browse/causes.py: the dead letters of certain endpoints, grouped by reason.
             models.Index(
                 fields=["endpoint", "dead_reason", "id"], condition=Q(state="dead"), name="delivery_dead_for_reason"
             ),
@@ -316,7 +318,9 @@ class Replay(models.Model):
     rate_per_second = models.PositiveIntegerField(null=True, blank=True)
     requested_by = models.CharField(max_length=255)
     status = models.CharField(max_length=16, choices=ReplayStatus, default=ReplayStatus.RUNNING)
+    # Counted when it began, as far as that goes at once; then there may be more, and the job counts on.
     matched = models.PositiveIntegerField()
+    matched_is_minimum = models.BooleanField(default=False, db_default=False)
     replayed = models.PositiveIntegerField(default=0)
     # The last delivery looked at: deliveries go by id, so none is taken twice.
     position = models.UUIDField(null=True, blank=True)

@@ -7,18 +7,16 @@ after a stall it goes on at its rate instead of catching up. Cancelled, it takes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from deliveries import bell
-from deliveries.models import Attempt, Delivery, DeliveryState, PutBack, Replay, ReplayStatus
-from subscriptions import ids
+from deliveries.browse.filter import Filter as Filter
+from deliveries.browse.matched import matched
+from deliveries.models import Delivery, PutBack, Replay, ReplayStatus
 from subscriptions.models import Consumer
 
 # Deliveries put back by one statement, and how long a job without a rate may go on at a stretch.
@@ -142,86 +140,6 @@ class NotReplayable(Exception):
     """Not finished yet, or its endpoint or its payload is gone. Says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which deliveries. All of it must hold."""
-
-    state: str = DeliveryState.DEAD
-    consumer_id: UUID | None = None
-    endpoint_id: UUID | None = None
-    event_type: str | None = None
-    dead_reason: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    # How the last attempt ended: `http_503`, `connect_failed`, …
-    error_kind: str | None = None
-    event_id: UUID | None = None
-    ordering_key: str | None = None
-    # These and no others; None for all that match.
-    delivery_ids: tuple[UUID, ...] | None = None
-
-    def stored(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "consumer_id": self.consumer_id and str(self.consumer_id),
-            "endpoint_id": self.endpoint_id and str(self.endpoint_id),
-            "event_type": self.event_type,
-            "dead_reason": self.dead_reason,
-            "since": self.since and self.since.isoformat(),
-            "until": self.until and self.until.isoformat(),
-            "error_kind": self.error_kind,
-            "event_id": self.event_id and str(self.event_id),
-            "ordering_key": self.ordering_key,
-            "delivery_ids": None if self.delivery_ids is None else [str(each) for each in self.delivery_ids],
-        }
-
-    @classmethod
-    def read(cls, stored: dict[str, Any]) -> "Filter":
-        return cls(
-            state=stored["state"],
-            consumer_id=stored["consumer_id"] and UUID(stored["consumer_id"]),
-            endpoint_id=stored["endpoint_id"] and UUID(stored["endpoint_id"]),
-            event_type=stored["event_type"],
-            dead_reason=stored["dead_reason"],
-            since=stored["since"] and datetime.fromisoformat(stored["since"]),
-            until=stored["until"] and datetime.fromisoformat(stored["until"]),
-            # Jobs stored by earlier releases do not have these.
-            error_kind=stored.get("error_kind"),
-            event_id=UUID(stored["event_id"]) if stored.get("event_id") else None,
-            ordering_key=stored.get("ordering_key"),
-            delivery_ids=_uuids(stored.get("delivery_ids")),
-        )
-
-    def deliveries(self) -> QuerySet[Delivery]:
-        """Those that can be replayed: what a deleted endpoint was owed stays where it is."""
-        return self.matching().filter(endpoint__deleted_at__isnull=True)
-
-    def matching(self) -> QuerySet[Delivery]:
-        found = Delivery.objects.filter(state=self.state)
-        if self.consumer_id is not None:
-            found = found.filter(endpoint__consumer_id=self.consumer_id)
-        if self.endpoint_id is not None:
-            found = found.filter(endpoint_id=self.endpoint_id)
-        if self.event_type is not None:
-            found = found.filter(event__type=self.event_type)
-        if self.dead_reason is not None:
-            found = found.filter(dead_reason=self.dead_reason)
-        if self.since is not None:
-            found = found.filter(id__gte=ids.first_at(self.since))
-        if self.until is not None:
-            found = found.filter(id__lt=ids.first_at(self.until))
-        if self.error_kind is not None:
-            last = Attempt.objects.filter(delivery_id=OuterRef("id"), number=OuterRef("attempt_count"))
-            found = found.filter(Exists(last.filter(error_kind=self.error_kind)))
-        if self.event_id is not None:
-            found = found.filter(event_id=self.event_id)
-        if self.ordering_key is not None:
-            found = found.filter(event__ordering_key=self.ordering_key)
-        if self.delivery_ids is not None:
-            found = found.filter(id__in=self.delivery_ids)
-        return found
-
-
 @transaction.atomic
 def replay_one(delivery: Delivery) -> None:
     """Guarded: of two who ask at the same moment, one starts the new round."""
@@ -238,21 +156,16 @@ def replay_many(delivery_ids: Sequence[UUID]) -> int:
     return len(endpoint_ids)
 
 
-def preview(wanted: Filter) -> list[tuple[UUID, int]]:
-    """How many deliveries of each endpoint would go, most first."""
-    counted = (
-        wanted.deliveries().values("endpoint_id").annotate(matched=Count("id")).order_by("-matched", "endpoint_id")
-    )
-    return [(row["endpoint_id"], row["matched"]) for row in counted]
-
-
 def start(wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | None, requested_by: str) -> Replay:
+    """The count is what can be counted at once; where that is not all, the job counts on as it goes."""
+    found = matched(wanted)
     replay = Replay.objects.create(
         consumer=consumer,
         filter=wanted.stored(),
         rate_per_second=rate_per_second,
         requested_by=requested_by,
-        matched=sum(count for _, count in preview(wanted)),
+        matched=found.count,
+        matched_is_minimum=found.is_more,
     )
     replay.refresh_from_db()
     return replay
@@ -322,9 +235,12 @@ def _advance_once(replay_id: UUID) -> int:
         _put_back_for(replay, batch, first_at=first_at)
     elif now >= replay.advanced_at:
         # Not before the last one is due: until then there is something to cancel.
-        replay.status, replay.finished_at = ReplayStatus.DONE, now
+        replay.status, replay.finished_at, replay.matched_is_minimum = ReplayStatus.DONE, now, False
         PutBack.objects.filter(replay_id=replay.id).delete()
-    replay.save(update_fields=["replayed", "advanced_at", "position", "status", "finished_at"])
+    replay.matched = max(replay.matched, replay.replayed)
+    replay.save(
+        update_fields=["replayed", "matched", "matched_is_minimum", "advanced_at", "position", "status", "finished_at"]
+    )
     return len(batch)
 
 
@@ -386,7 +302,3 @@ def _why_not(delivery: Delivery) -> str:
     if delivery.event.body is None:
         return "Its payload was removed when its retention ended."
     return f"It is {delivery.state}: it will be attempted without a replay."
-
-
-def _uuids(texts: list[str] | None) -> tuple[UUID, ...] | None:
-    return None if texts is None else tuple(UUID(text) for text in texts)

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from django.apps import apps
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
@@ -14,6 +15,13 @@ from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
 ROLES = ("Read-only", "Operators")
 # Tens of thousands are made in several statements.
 _AT_ONCE = 1000
+
+
+def on_the_map(kind: str) -> set[str]:
+    """The names of the console's pages, or of its deeds."""
+    return {
+        url.name for url in admin.site.get_urls() if getattr(getattr(url, "callback", None), "console_kind", "") == kind
+    }
 
 
 def logged_in(name: str, *, group: str | None = None, **fields: Any) -> Client:

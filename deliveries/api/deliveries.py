@@ -1,15 +1,21 @@
 """deliveries/: what is owed, what was tried, and how it went."""
 
+from dataclasses import replace
+from uuid import UUID
+
 from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from deliveries.api.events import state_of, time_of
 from deliveries.api.show import show_attempt, show_delivery
+from deliveries.browse.filter import Filter
+from deliveries.browse.source import Position
+from deliveries.browse.walk import walk
 from deliveries.models import Delivery
 from subscriptions import ids
 from subscriptions.api.authentication import caller
-from subscriptions.api.pagination import page
+from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
 
@@ -18,7 +24,7 @@ class DeliveryList(ApiView):
     roles = {"GET": EVERYONE}
 
     def get(self, request: Request) -> Response:
-        rows, following = page(request, filtered(request))
+        rows, following = walked(request, filtered(request))
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
 
@@ -26,9 +32,8 @@ class EndpointDeliveries(ApiView):
     roles = {"GET": EVERYONE}
 
     def get(self, request: Request, endpoint: str) -> Response:
-        rows, following = page(
-            request, filtered(request).filter(endpoint=endpoint_or_404(request, endpoint)), key="event_id"
-        )
+        found = endpoint_or_404(request, endpoint)
+        rows, following = walked(request, replace(filtered(request), endpoint_id=found.id))
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
 
@@ -49,22 +54,38 @@ def delivery_or_404(request: Request, public_id: str) -> Delivery:
     return found
 
 
-def filtered(request: Request) -> QuerySet[Delivery]:
-    query = request.query_params
-    deliveries = _visible(request)
-    if "state" in query:
-        deliveries = deliveries.filter(state=state_of(query["state"]))
+def filtered(request: Request) -> Filter:
+    query, own = request.query_params, caller(request).consumer_id
     if "consumer" in query:
-        deliveries = deliveries.filter(endpoint__consumer=consumer_or_404(request, query["consumer"]))
-    if "endpoint" in query:
-        deliveries = deliveries.filter(endpoint=endpoint_or_404(request, query["endpoint"]))
-    if "event_type" in query:
-        deliveries = deliveries.filter(event__type=query["event_type"])
-    if "since" in query:
-        deliveries = deliveries.filter(id__gte=ids.first_at(time_of(query["since"], "since")))
-    if "until" in query:
-        deliveries = deliveries.filter(id__lt=ids.first_at(time_of(query["until"], "until")))
-    return deliveries
+        own = consumer_or_404(request, query["consumer"]).id
+    endpoint = endpoint_or_404(request, query["endpoint"]) if "endpoint" in query else None
+    return Filter(
+        state=state_of(query["state"]) if "state" in query else None,
+        consumer_id=own,
+        endpoint_id=endpoint.id if endpoint else None,
+        event_type=query.get("event_type"),
+        since=time_of(query["since"], "since") if "since" in query else None,
+        until=time_of(query["until"], "until") if "until" in query else None,
+    )
+
+
+def walked(request: Request, wanted: Filter) -> tuple[list[Delivery], str | None]:
+    """Newest first, and the URL of the next page. A page may hold fewer than its limit and still have a next one:
+    what no index knows is looked for in so many deliveries at a time."""
+    found = walk(wanted, size=limit_of(request), after=_position(request))
+    end = found.following
+    return found.rows, next_url(request, [end.key.hex, end.id.hex]) if end else None
+
+
+def _position(request: Request) -> Position | None:
+    cursor = read_cursor(request)
+    if cursor is None:
+        return None
+    try:
+        # One id alone, from a release that knew no other.
+        return Position(UUID(hex=cursor[0]), UUID(hex=cursor[-1]))
+    except (ValueError, TypeError, IndexError, AttributeError):
+        raise invalid_cursor() from None
 
 
 def _visible(request: Request) -> QuerySet[Delivery]:

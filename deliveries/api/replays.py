@@ -12,8 +12,9 @@ from rest_framework.response import Response
 from deliveries import replay
 from deliveries.api.deliveries import delivery_or_404
 from deliveries.api.show import show_delivery, show_replay
+from deliveries.browse.filter import Filter
+from deliveries.browse.matched import Matched, matched
 from deliveries.models import DeliveryState, Replay
-from deliveries.replay import Filter
 from subscriptions import ids
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
@@ -78,7 +79,7 @@ class ReplayList(ApiView):
         fields = shape.validated_data
         wanted, consumer = _filter(request, fields)
         if fields["dry_run"]:
-            return Response(_show_preview(replay.preview(wanted)))
+            return Response(_show_preview(matched(wanted)))
 
         def work() -> tuple[int, Any]:
             job = replay.start(
@@ -147,11 +148,14 @@ def _filter(request: Request, fields: dict[str, Any]) -> tuple[Filter, Consumer 
     return wanted, consumer
 
 
-def _show_preview(counts: list[tuple[Any, int]]) -> dict[str, Any]:
-    return {
-        "matched": sum(count for _, count in counts),
-        "by_endpoint": [{"endpoint": ids.show("ep", endpoint_id), "matched": count} for endpoint_id, count in counts],
+def _show_preview(found: Matched) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "matched": found.count,
+        "by_endpoint": [
+            {"endpoint": ids.show("ep", endpoint_id), "matched": count} for endpoint_id, count in found.by_endpoint
+        ],
     }
+    return shown | ({"matched_is_minimum": True} if found.is_more else {})
 
 
 def _in_range(at: datetime) -> datetime:

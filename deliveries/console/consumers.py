@@ -7,10 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from deliveries import audit
-from deliveries.console import chart, groups, keyset, statistics
+from deliveries.browse.causes import causes
+from deliveries.browse.filter import Filter
+from deliveries.console import chart, keyset, statistics
 from deliveries.console.page import actor_of, missing, reason_of, render
 from deliveries.models import AuditEntry, Event
-from deliveries.replay import Filter
 from subscriptions import ids, portal
 from subscriptions.models import ApiKey, Consumer, Endpoint, Hold
 
@@ -34,7 +35,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
     entries = statistics.series(span, consumer.id)
     total = statistics.total(entries)
-    dead, dead_total, dead_capped = groups.find(Filter(consumer_id=consumer.id))
+    dead = causes(Filter(consumer_id=consumer.id))
     living = Endpoint.objects.select_related("lane").filter(consumer=consumer, deleted_at__isnull=True)
     return render(
         request,
@@ -54,8 +55,6 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         newest=Event.objects.filter(consumer=consumer).defer("body").order_by("-xid", "-id")[:10],
         held=Hold.objects.filter(consumer=consumer).first(),
         dead=dead,
-        dead_total=dead_total,
-        dead_capped=dead_capped,
         entries=AuditEntry.objects.filter(target=consumer.public_id).order_by("-id")[:10],
     )
 

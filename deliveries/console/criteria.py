@@ -4,25 +4,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from django.db import connection
 from django.http import QueryDict
 
-from deliveries.replay import Filter
+from deliveries.browse.events import events_by_producer_id
+from deliveries.browse.filter import Filter
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 
 WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 NAMES = ("consumer", "endpoint", "event_type", "reason", "error", "within", "since", "until", "q")
-
-FIND_PRODUCER_ID = """
-    SELECT found.id, found.consumer_id
-    FROM subscriptions_consumer consumer CROSS JOIN LATERAL (
-        SELECT event.id, event.consumer_id FROM deliveries_event event
-        WHERE event.consumer_id = consumer.id AND event.producer_id = %(producer_id)s
-    ) found
-    LIMIT %(limit)s
-"""
-"""The events to which producers gave this id: one probe of the index per consumer, whatever the number of events."""
 
 
 @dataclass
@@ -65,14 +55,6 @@ def read(query: QueryDict) -> Criteria:
         delivery_ids=tuple(each for each in chosen if each) if chosen else None,
     )
     return Criteria(values=values, filter=wanted, consumer=consumer, endpoint=endpoint, problems=problems)
-
-
-def events_by_producer_id(producer_id: str, *, limit: int = 20) -> list[tuple[UUID, UUID]]:
-    """Ids of events and of their consumers."""
-    with connection.cursor() as cursor:
-        cursor.execute(FIND_PRODUCER_ID, {"producer_id": producer_id, "limit": limit})
-        found: list[tuple[UUID, UUID]] = cursor.fetchall()
-    return found
 
 
 def _search(text: str) -> tuple[UUID | None, str | None, UUID | None]:

@@ -1,9 +1,9 @@
 """Dead letters: what died, grouped by its cause, ready to be replayed."""
 
-from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 
-from deliveries.console import criteria, groups, keyset, words
+from deliveries.browse.causes import Causes, causes
+from deliveries.console import criteria, keyset, words
 from deliveries.console.page import render
 from deliveries.models import Attempt, Delivery
 from deliveries.send import EXPLANATIONS
@@ -12,11 +12,9 @@ from deliveries.send import EXPLANATIONS
 def show(request: HttpRequest) -> HttpResponse:
     asked = criteria.read(request.GET)
     if asked.problems:
-        found, total, capped = list[groups.Group](), 0, False
-        page = keyset.Page[Delivery]([], None, None)
+        found, page = Causes([], 0, False), keyset.Page[Delivery]([], None, None)
     else:
-        found, total, capped = groups.find(asked.filter)
-        page = keyset.page(request, asked.filter.matching().select_related("event", "endpoint__consumer"))
+        found, page = causes(asked.filter), keyset.deliveries(request, asked.filter)
         _attach_last_attempts(page.rows)
     query = request.GET.copy()
     for name in ("before", "after", "delivery"):
@@ -26,9 +24,7 @@ def show(request: HttpRequest) -> HttpResponse:
         "dead_letters.html",
         title="Dead letters",
         asked=asked,
-        groups=found,
-        total=total,
-        capped=capped,
+        causes=found,
         page=page,
         query=query.urlencode(),
         reasons=[(name, advice.title) for name, advice in words.DEAD.items()],
@@ -38,11 +34,11 @@ def show(request: HttpRequest) -> HttpResponse:
 
 
 def _attach_last_attempts(deliveries: list[Delivery]) -> None:
-    attempts = (
-        Attempt.objects.filter(delivery_id__in=[row.id for row in deliveries], number=F("delivery__attempt_count"))
-        .only("delivery_id", "status_code", "error_kind", "started_at")
-        .in_bulk(field_name="id")
-    )
-    last = {attempt.delivery_id: attempt for attempt in attempts.values()}
+    # Delivery by delivery, through the index of its attempts: there are never more than a handful each.
+    attempts = Attempt.objects.filter(delivery_id__in=[row.id for row in deliveries])
+    found = {
+        (each.delivery_id, each.number): each
+        for each in attempts.only("delivery_id", "number", "status_code", "error_kind")
+    }
     for row in deliveries:
-        row.last_attempt = last.get(row.id)  # type: ignore[attr-defined]
+        row.last_attempt = found.get((row.id, row.attempt_count))  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries import intervene
+from deliveries.browse.filter import Filter
 from deliveries.console import keyset, story, words
 from deliveries.console.page import actor_of, back_to, missing, reason_of, render
 from deliveries.models import AuditEntry, Delivery, DeliveryState
@@ -26,21 +27,19 @@ def index(request: HttpRequest) -> HttpResponse:
     """Of one endpoint in the order of its events (an index has that order), or of everybody by age."""
     state, name = request.GET.get("state", ""), request.GET.get("endpoint", "").strip()
     endpoint = endpoints.find(name) if name else None
-    rows = Delivery.objects.select_related("event", "endpoint__consumer")
-    if state in DeliveryState.values:
-        rows = rows.filter(state=state)
-    if endpoint is not None:
-        rows = rows.filter(endpoint=endpoint)
+    state = state if state in DeliveryState.values else ""
+    wanted = Filter(state=state or None, endpoint_id=endpoint.id if endpoint else None)
+    missing_endpoint = bool(name) and endpoint is None
     return render(
         request,
         "deliveries.html",
         title="Deliveries",
-        page=keyset.page(request, rows, key="event_id" if endpoint else "id"),
+        page=keyset.Page[Delivery]([], None, None) if missing_endpoint else keyset.deliveries(request, wanted),
         state=state,
         states=DeliveryState.values,
         endpoint=endpoint,
         endpoint_name=name,
-        problem=f"There is no endpoint {name}." if name and endpoint is None else "",
+        problem=f"There is no endpoint {name}." if missing_endpoint else "",
     )
 
 

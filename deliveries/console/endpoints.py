@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from deliveries import audit, check_up, intervene, trial
 from deliveries.api.show import show_trial
-from deliveries.console import chart, groups, keyset, statistics, story
+from deliveries.browse.causes import causes
+from deliveries.browse.filter import Filter
+from deliveries.console import chart, keyset, statistics, story
 from deliveries.console.page import actor_of, back_to, missing, reason_of, render
 from deliveries.models import AuditEntry, Delivery
-from deliveries.replay import Filter
 from subscriptions import consumers, ids
 from subscriptions.models import Endpoint, EndpointStatus, Hold
 
@@ -89,7 +90,7 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
     entries = statistics.series(span, endpoint.id)
     total = statistics.total(entries)
     waiting, due, oldest, in_flight = _one_row(COUNT_BACKLOG, endpoint)
-    dead, dead_total, dead_capped = groups.find(Filter(endpoint_id=endpoint.id))
+    dead = causes(Filter(endpoint_id=endpoint.id))
     held = Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).first()
     return render(
         request,
@@ -112,8 +113,6 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
         in_flight=in_flight,
         cap=COUNTED_UP_TO,
         dead=dead,
-        dead_total=dead_total,
-        dead_capped=dead_capped,
         held=held,
         schedule=endpoint.retry_schedule or settings.DELIVERY_RETRY_SCHEDULE,
         errors=_errors(endpoint),

@@ -16,19 +16,16 @@ from subscriptions import consumers
 def index(request: HttpRequest) -> HttpResponse:
     name, type_name = request.GET.get("consumer", "").strip(), request.GET.get("type", "").strip()
     consumer = consumers.find(name) if name else None
-    rows = Event.objects.select_related("consumer").defer("body")
-    if consumer is not None:
-        rows = rows.filter(consumer=consumer)
-    if type_name:
-        rows = rows.filter(type=type_name)
+    missing_consumer = bool(name) and consumer is None
+    none = keyset.Page[Event]([], None, None)
     return render(
         request,
         "events.html",
         title="Events",
-        page=keyset.page(request, rows),
+        page=none if missing_consumer else keyset.events(request, consumer=consumer, type=type_name or None),
         consumer=name,
         type=type_name,
-        problem=f"There is no consumer {name}." if name and consumer is None else "",
+        problem=f"There is no consumer {name}." if missing_consumer else "",
     )
 
 

@@ -2,25 +2,17 @@
 
 from typing import Any
 
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from deliveries.console import criteria
+from deliveries.browse.events import events_by_producer_id
+from deliveries.browse.source import events_of_key
 from deliveries.console.page import render
 from deliveries.models import Event
 from subscriptions import consumers, ids
 from subscriptions.models import Endpoint
 
 _LIMIT = 20
-
-FIND_ORDERING_KEY = """
-    SELECT found.id FROM subscriptions_consumer consumer CROSS JOIN LATERAL (
-        SELECT event.id FROM deliveries_event event
-        WHERE event.consumer_id = consumer.id AND event.ordering_key = %(key)s ORDER BY event.sequence DESC LIMIT 5
-    ) found LIMIT %(limit)s
-"""
-"""The newest events of an ordering key, for every consumer that has it."""
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -40,10 +32,8 @@ def _hits(text: str) -> list[dict[str, Any]]:
     hits: list[dict[str, Any]] = []
     if consumer := consumers.find(text):
         hits.append({"url": reverse("admin:consumer", args=[consumer.public_id]), "what": "consumer", "name": text})
-    event_ids = [event_id for event_id, _ in criteria.events_by_producer_id(text)]
-    with connection.cursor() as cursor:
-        cursor.execute(FIND_ORDERING_KEY, {"key": text, "limit": _LIMIT})
-        event_ids += [row[0] for row in cursor.fetchall()]
+    event_ids = [event_id for event_id, _ in events_by_producer_id(text)]
+    event_ids += [event_id for event_id, _ in events_of_key(text, consumer_id=None, limit=_LIMIT)]
     events = Event.objects.filter(id__in=event_ids).select_related("consumer").defer("body").order_by("-id")
     hits += [_event(event) for event in events]
     endpoints = Endpoint.objects.filter(url__icontains=text, deleted_at__isnull=True).order_by("-id")[:_LIMIT]

@@ -7,6 +7,13 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from deliveries.browse.events import EventPosition, walk_events
+from deliveries.browse.filter import Filter
+from deliveries.browse.source import Position
+from deliveries.browse.walk import walk
+from deliveries.models import Delivery, Event
+from subscriptions.models import Consumer
+
 M = TypeVar("M", bound=Model)
 PAGE = 50
 
@@ -17,6 +24,8 @@ class Page(Generic[M]):
     # Query strings of the pages beside this one; None at either end.
     newer: str | None
     older: str | None
+    # Only so many rows were looked at, and there are more beyond: `older` (or `newer`) looks further.
+    looked_at: int | None = None
 
 
 def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int = PAGE) -> Page[M]:
@@ -36,6 +45,71 @@ def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int 
         newer=_query(request, after=getattr(found[0], key)) if found and more_newer else None,
         older=_query(request, before=getattr(found[-1], key)) if found and more_older else None,
     )
+
+
+def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> Page[Delivery]:
+    before, after = _pair(request, "before"), _pair(request, "after")
+    forward = after is not None
+    found = walk(wanted, size=size, after=_place(after or before), forward=forward)
+    rows = found.rows[::-1] if forward else found.rows
+    ends = [_shown(found.position_of(row)) for row in (rows[0], rows[-1])] if rows else []
+    return _bounded(
+        request, rows, ends, following=_shown(found.following) if found.following else None, looked_at=found.looked_at,
+        forward=forward, is_first=before is None,
+    )  # fmt: skip
+
+
+def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None, size: int = PAGE) -> Page[Event]:
+    before, after = _pair(request, "before"), _pair(request, "after")
+    forward = after is not None
+    given = after or before
+    place = EventPosition(given[0], given[1]) if given and (given[0].isdigit() or consumer is None) else None
+    found = walk_events(consumer=consumer, type=type, size=size, after=place, forward=forward)
+    rows = found.rows[::-1] if forward else found.rows
+    ends = [f"{row.xid}.{row.id}" for row in (rows[0], rows[-1])] if rows else []
+    return _bounded(
+        request, rows, ends, following=f"{found.following.xid}.{found.following.id}" if found.following else None,
+        looked_at=found.looked_at, forward=forward, is_first=before is None,
+    )  # fmt: skip
+
+
+def _bounded(
+    request: HttpRequest, rows: list[M], ends: list[str], *, following: str | None, looked_at: int | None,
+    forward: bool, is_first: bool,
+) -> Page[M]:  # fmt: skip
+    """The way on begins at `following`, the way back at the row at the other end."""
+    if forward:
+        newer, older = following, ends[1] if ends else None
+    else:
+        newer, older = ends[0] if ends and not is_first else None, following
+    return Page(
+        rows=rows,
+        newer=_query(request, after=newer) if newer else None,
+        older=_query(request, before=older) if older else None,
+        looked_at=looked_at,
+    )
+
+
+def _pair(request: HttpRequest, name: str) -> tuple[str, UUID] | None:
+    """`key.id`, or an id that is its own key."""
+    key, _, last = request.GET.get(name, "").rpartition(".")
+    try:
+        return key or last, UUID(last)
+    except ValueError:
+        return None
+
+
+def _place(given: tuple[str, UUID] | None) -> Position | None:
+    if given is None:
+        return None
+    try:
+        return Position(UUID(given[0]), given[1])
+    except ValueError:
+        return None
+
+
+def _shown(position: Position) -> str:
+    return str(position.id) if position.key == position.id else f"{position.key}.{position.id}"
 
 
 def _position(request: HttpRequest, name: str) -> UUID | None:

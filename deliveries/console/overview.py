@@ -10,15 +10,15 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from deliveries import bell, pulse
-from deliveries.console import chart, groups, statistics
+from deliveries.browse import causes
+from deliveries.console import chart, statistics
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
-from deliveries.replay import Filter
 from subscriptions.models import Lane
 
-# An endpoint's backlog is counted up to here, and so many endpoints are looked at.
-_UP_TO = 10_000
-_ENDPOINTS = 2000
+# Backlogs are counted up to here in all, but for a thousand at least of each endpoint; so many endpoints are looked at.
+_UP_TO = 200_000
+_ENDPOINTS = 500
 _SILENT_AFTER = timedelta(seconds=20)
 
 READ_BACKLOG = """
@@ -43,23 +43,26 @@ READ_BACKLOG = """
         FROM (SELECT endpoint_id FROM found WHERE endpoint_id IS NOT NULL LIMIT %(endpoints)s) found
         JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
         JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
+    ), share AS MATERIALIZED (
+        SELECT greatest(1000, %(up_to)s / greatest(1, count(*))) AS up_to, count(*) >= %(endpoints)s AS is_more
+        FROM owed
     )
     SELECT coalesce(sum(due.count) FILTER (WHERE owed.may_go), 0),
         coalesce(sum(due.count) FILTER (WHERE NOT owed.may_go), 0), coalesce(sum(later.count), 0),
         min(first.due_at) FILTER (WHERE owed.may_go AND first.due_at <= now()),
-        coalesce(bool_or(due.count >= %(up_to)s OR later.count >= %(up_to)s), false),
+        coalesce(bool_or(due.count >= share.up_to OR later.count >= share.up_to OR share.is_more), false),
         count(*) FILTER (WHERE NOT owed.may_go AND due.count > 0)
-    FROM owed
+    FROM owed CROSS JOIN share
     CROSS JOIN LATERAL (
         SELECT count(*) FROM (
             SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT %(up_to)s
+            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT share.up_to
         ) _
     ) due
     CROSS JOIN LATERAL (
         SELECT count(*) FROM (
             SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at > now() LIMIT %(up_to)s
+            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at > now() LIMIT share.up_to
         ) _
     ) later
     CROSS JOIN LATERAL (
@@ -93,7 +96,7 @@ def show(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     entries = statistics.series(span)
     total = statistics.total(entries)
-    dead, dead_total, dead_capped = groups.find(Filter(), limit=500, with_errors=False)
+    reasons = causes.reasons()
     backlog, pumps, processes, broker = _backlog(), _pumps(), _processes(now), _broker()
     minutes = entries if span.name == "1h" else statistics.series(statistics.RANGES["1h"])
     oldest_age = (now - backlog.oldest_due_at).total_seconds() if backlog.oldest_due_at else 0.0
@@ -117,9 +120,9 @@ def show(request: HttpRequest) -> HttpResponse:
         in_flight=sum(pump["in_flight"] for pump in pumps),
         processes=processes,
         broker=broker,
-        dead=_by_reason(dead),
-        dead_total=dead_total,
-        dead_capped=dead_capped,
+        dead=_by_reason(reasons),
+        dead_total=sum(count for _, count in reasons),
+        dead_capped=any(count >= causes.COUNTED_UP_TO for _, count in reasons),
         worst=statistics.worst_endpoints(span),
         breakers=Lane.objects.filter(breaker_open=True, endpoint__deleted_at__isnull=True).count(),
         running=Replay.objects.filter(status=ReplayStatus.RUNNING).order_by("-id")[:5],
@@ -168,13 +171,17 @@ def _broker() -> dict[str, Any]:
         client.close()
 
 
-def _by_reason(found: list[groups.Group]) -> list[dict[str, Any]]:
-    sums: dict[str, int] = {}
-    for group in found:
-        sums[group.reason] = sums.get(group.reason, 0) + group.count
-    most = max(sums.values(), default=1)
-    ordered = sorted(sums.items(), key=lambda item: -item[1])
-    return [{"reason": reason, "count": count, "share": max(1, 100 * count // most)} for reason, count in ordered]
+def _by_reason(reasons: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    most = max([count for _, count in reasons], default=1)
+    return [
+        {
+            "reason": reason,
+            "count": count,
+            "is_more": count >= causes.COUNTED_UP_TO,
+            "share": max(1, 100 * count // most),
+        }
+        for reason, count in reasons
+    ]
 
 
 def _alarms(processes: list[dict[str, Any]], *, broker: dict[str, Any], oldest_age: float) -> list[str]:

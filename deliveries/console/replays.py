@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries import audit, replay
+from deliveries.browse.filter import Filter
+from deliveries.browse.matched import Matched, matched
 from deliveries.console import criteria, keyset, statistics
 from deliveries.console.page import actor_of, back_to, missing, reason_of, render
 from deliveries.models import Replay, ReplayStatus
-from deliveries.replay import Filter
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
@@ -25,18 +26,18 @@ _AFTERMATH = timedelta(minutes=2)
 def preview(request: HttpRequest) -> HttpResponse:
     """What would go, to whom, for how long; nothing is done yet."""
     asked = criteria.read(request.GET)
-    counts = [] if asked.problems else replay.preview(asked.filter)
-    matched = sum(count for _, count in counts)
-    shown = [endpoint_id for endpoint_id, _ in counts[:100]]
-    found = Endpoint.objects.select_related("consumer", "lane").in_bulk(shown)
+    found = Matched([], False) if asked.problems else matched(asked.filter)
+    shown = found.by_endpoint[:100]
+    endpoints = Endpoint.objects.select_related("consumer", "lane").in_bulk([each for each, _ in shown])
     return render(
         request,
         "replay_preview.html",
         title="Replay: preview",
         asked=asked,
-        matched=matched,
-        shown=[(found[endpoint_id], count) for endpoint_id, count in counts[:100]],
-        hidden_count=max(0, len(counts) - 100),
+        matched=found.count,
+        is_more=found.is_more,
+        shown=[(endpoints[endpoint_id], count) for endpoint_id, count in shown],
+        hidden_count=len(found.by_endpoint) - len(shown),
         fields=[(name, value) for name in request.GET for value in request.GET.getlist(name) if value],
         query=request.GET.urlencode(),
         rate=DEFAULT_RATE,

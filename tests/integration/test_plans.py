@@ -84,7 +84,8 @@ def explained(statement: str, **parameters: Any) -> dict[str, Any]:
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
     numbered = re.sub(r"%\((\w+)\)s", lambda match: f"${names.index(match[1]) + 1}", statement)
     arguments = sql.SQL(", ").join(sql.Literal(parameters[name]) for name in names)
-    execute = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained ({})").format(arguments)
+    given = sql.SQL("({})").format(arguments) if names else sql.SQL("")
+    execute = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained {}").format(given)
     with connection.cursor() as cursor:
         cursor.execute(f"PREPARE explained AS {numbered}")
         try:
@@ -99,11 +100,11 @@ def explained(statement: str, **parameters: Any) -> dict[str, Any]:
 def problems(plan: dict[str, Any], *, index: str, buffers_per_row: int, changed: int | None = None) -> list[str]:
     """What is wrong with a plan that returned rows, or changed so many without returning any."""
     count = rows(plan) if changed is None else changed
-    nodes = list(_nodes(plan))
-    read = [node for node in nodes if node.get("Relation Name") == "deliveries_delivery"]
+    every = list(nodes(plan))
+    read = [node for node in every if node.get("Relation Name") == "deliveries_delivery"]
     found = [f"{node['Node Type']} reads the table whole" for node in read if node["Node Type"] == "Seq Scan"]
     found += [f"{node['Node Type']} reads {_read(node)} rows" for node in read if _read(node) > 10 * count]
-    if index not in {node.get("Index Name") for node in nodes}:
+    if index not in {node.get("Index Name") for node in every}:
         found.append(f"{index} is not used")
     buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     if buffers > buffers_per_row * count:
@@ -119,10 +120,10 @@ def _read(node: dict[str, Any]) -> float:
     return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", []):
-        yield from _nodes(inner)
+        yield from nodes(inner)
 
 
 def outcomes(deliveries: list[Delivery]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from deliveries.console import groups, words
+from deliveries.browse.causes import causes
+from deliveries.browse.walk import walk_many
+from deliveries.console import words
 from deliveries.console.shell import add_filters, read_filters, table
 from deliveries.ingest import show_time
 
@@ -24,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = read_filters(options).filter
         if options["list"]:
-            rows = wanted.matching().select_related("event", "endpoint__consumer").order_by("-id")[: options["limit"]]
+            rows = walk_many(wanted, limit=options["limit"])
             found = [
                 {
                     "delivery": row.public_id, "event": row.event.public_id, "event_type": row.event.type,
@@ -34,7 +36,6 @@ class Command(BaseCommand):
                 for row in rows
             ]  # fmt: skip
         else:
-            grouped, _, _ = groups.find(wanted, limit=options["limit"])
             found = [
                 {
                     "endpoint": group.endpoint.public_id, "url": group.endpoint.url,
@@ -42,7 +43,7 @@ class Command(BaseCommand):
                     "mostly": group.error_kind or "", "count": group.count, "is_more": group.is_more,
                     "newest_at": group.newest_at,
                 }
-                for group in grouped
+                for group in causes(wanted, limit=options["limit"]).groups
             ]  # fmt: skip
         self.stdout.write(json.dumps(found, default=show_time, indent=2) if options["json"] else _table(found))
 

@@ -13,6 +13,7 @@ from django.db import transaction
 
 from deliveries import audit, replay
 from deliveries.api.show import show_replay
+from deliveries.browse.matched import Matched, matched
 from deliveries.console.shell import actor, add_filters, progress, read_filters, table
 from deliveries.models import Replay
 from subscriptions import ids
@@ -50,18 +51,18 @@ class Command(BaseCommand):
 
     def _start(self, options: dict[str, Any]) -> Replay | None:
         asked = read_filters(options)
-        counts = replay.preview(asked.filter)
-        matched = sum(count for _, count in counts)
-        if options["dry_run"] or not matched:
-            self._show_preview(counts, as_json=options["json"])
+        found = matched(asked.filter)
+        # Nothing found among those looked at is not nothing at all.
+        if options["dry_run"] or not (found.count or found.is_more):
+            self._show_preview(found, as_json=options["json"])
             return None
         if not options["why"]:
             raise CommandError("Say why with --why: the reason goes into the audit log.")
         if options["rate"] is not None and not 1 <= options["rate"] <= 10_000:
             raise CommandError("--rate takes a number from 1 to 10000.")
         if not options["yes"] and not options["json"]:
-            self._show_preview(counts, as_json=False)
-            if input(f"Replay {matched:,} deliveries? [y/N] ").strip().lower() != "y":
+            self._show_preview(found, as_json=False)
+            if input(f"Replay {_how_many(found)}? [y/N] ").strip().lower() != "y":
                 raise CommandError("Nothing was done.")
         with transaction.atomic():
             job = replay.start(
@@ -83,19 +84,19 @@ class Command(BaseCommand):
                 actor=actor(), action="replay.cancelled", target=job.public_id, count=left, reason=options["why"]
             )
 
-    def _show_preview(self, counts: list[Any], *, as_json: bool) -> None:
-        found = Endpoint.objects.select_related("consumer").in_bulk([endpoint_id for endpoint_id, _ in counts])
+    def _show_preview(self, found: Matched, *, as_json: bool) -> None:
+        known = Endpoint.objects.select_related("consumer").in_bulk([each for each, _ in found.by_endpoint])
         rows = [
-            {"endpoint": found[each].public_id, "url": found[each].url, "consumer": str(found[each].consumer),
-             "status": found[each].status, "matched": count}
-            for each, count in counts
+            {"endpoint": known[each].public_id, "url": known[each].url, "consumer": str(known[each].consumer),
+             "status": known[each].status, "matched": count}
+            for each, count in found.by_endpoint
         ]  # fmt: skip
-        matched = sum(count for _, count in counts)
         if as_json:
-            self.stdout.write(json.dumps({"matched": matched, "by_endpoint": rows}, indent=2))
-        elif rows:
-            self.stdout.write(table(list(rows[0]), [list(row.values()) for row in rows]))
-            self.stdout.write(f"{matched:,} deliveries would go out again.")
+            shown = {"matched": found.count, "matched_is_minimum": found.is_more, "by_endpoint": rows}
+            self.stdout.write(json.dumps(shown, indent=2))
+        elif rows or found.is_more:
+            self.stdout.write(table(list(rows[0]), [list(row.values()) for row in rows]) if rows else "")
+            self.stdout.write(f"{_how_many(found)} would go out again.")
         else:
             self.stdout.write("No dead letter matches.")
 
@@ -113,6 +114,10 @@ class Command(BaseCommand):
             if not running:
                 return
             time.sleep(0.5)
+
+
+def _how_many(found: Matched) -> str:
+    return f"{found.count:,} deliveries{' or more (not all were counted)' if found.is_more else ''}"
 
 
 def _find(public_id: str) -> Replay:

@@ -73,7 +73,7 @@
   const words = (seconds) => seconds < 90 ? `${Math.ceil(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
   const estimate = (input) => {
     const rate = Number(input.value);
-    input.parentElement.querySelector("[data-eta]").textContent = rate > 0 ? `takes about ${words(Number(input.dataset.count) / rate)}` : "as fast as it goes";
+    input.parentElement.querySelector("[data-eta]").textContent = rate > 0 ? `takes ${"more" in input.dataset ? "more than" : "about"} ${words(Number(input.dataset.count) / rate)}` : "as fast as it goes";
   };
   document.addEventListener("input", (event) => { if (event.target.matches?.("[data-rate]")) estimate(event.target); });
 

@@ -1,0 +1,95 @@
+"""Which deliveries: the one filter behind lists, groups, previews and replay jobs."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from deliveries.models import Attempt, Delivery, DeliveryState
+from subscriptions import ids
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which deliveries. All of it must hold."""
+
+    # None for any.
+    state: str | None = DeliveryState.DEAD
+    consumer_id: UUID | None = None
+    endpoint_id: UUID | None = None
+    event_type: str | None = None
+    dead_reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    # How the last attempt ended: `http_503`, `connect_failed`, …
+    error_kind: str | None = None
+    event_id: UUID | None = None
+    ordering_key: str | None = None
+    # These and no others; None for all that match.
+    delivery_ids: tuple[UUID, ...] | None = None
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "state": self.state,
+            "consumer_id": self.consumer_id and str(self.consumer_id),
+            "endpoint_id": self.endpoint_id and str(self.endpoint_id),
+            "event_type": self.event_type,
+            "dead_reason": self.dead_reason,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+            "error_kind": self.error_kind,
+            "event_id": self.event_id and str(self.event_id),
+            "ordering_key": self.ordering_key,
+            "delivery_ids": None if self.delivery_ids is None else [str(each) for each in self.delivery_ids],
+        }
+
+    @classmethod
+    def read(cls, stored: dict[str, Any]) -> "Filter":
+        return cls(
+            state=stored["state"],
+            consumer_id=stored["consumer_id"] and UUID(stored["consumer_id"]),
+            endpoint_id=stored["endpoint_id"] and UUID(stored["endpoint_id"]),
+            event_type=stored["event_type"],
+            dead_reason=stored["dead_reason"],
+            since=stored["since"] and datetime.fromisoformat(stored["since"]),
+            until=stored["until"] and datetime.fromisoformat(stored["until"]),
+            # Jobs stored by earlier releases do not have these.
+            error_kind=stored.get("error_kind"),
+            event_id=UUID(stored["event_id"]) if stored.get("event_id") else None,
+            ordering_key=stored.get("ordering_key"),
+            delivery_ids=_uuids(stored.get("delivery_ids")),
+        )
+
+    def deliveries(self) -> QuerySet[Delivery]:
+        """For a replay job, which takes them by id. What a deleted endpoint was owed stays where it is."""
+        found = Delivery.objects.filter(endpoint__deleted_at__isnull=True)
+        if self.state is not None:
+            found = found.filter(state=self.state)
+        if self.consumer_id is not None:
+            found = found.filter(endpoint__consumer_id=self.consumer_id)
+        if self.endpoint_id is not None:
+            found = found.filter(endpoint_id=self.endpoint_id)
+        if self.event_type is not None:
+            found = found.filter(event__type=self.event_type)
+        if self.dead_reason is not None:
+            found = found.filter(dead_reason=self.dead_reason)
+        if self.since is not None:
+            found = found.filter(id__gte=ids.first_at(self.since))
+        if self.until is not None:
+            found = found.filter(id__lt=ids.first_at(self.until))
+        if self.error_kind is not None:
+            last = Attempt.objects.filter(delivery_id=OuterRef("id"), number=OuterRef("attempt_count"))
+            found = found.filter(Exists(last.filter(error_kind=self.error_kind)))
+        if self.event_id is not None:
+            found = found.filter(event_id=self.event_id)
+        if self.ordering_key is not None:
+            found = found.filter(event__ordering_key=self.ordering_key)
+        if self.delivery_ids is not None:
+            found = found.filter(id__in=self.delivery_ids)
+        return found
+
+
+def _uuids(texts: list[str] | None) -> tuple[UUID, ...] | None:
+    return None if texts is None else tuple(UUID(text) for text in texts)

@@ -1,0 +1,66 @@
+"""Pages of deliveries: a page begins after a position, never at an offset, and what no index knows is looked for in a
+window. A page that is not full and has `further` set has come to the window's end: there may be more beyond it."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from deliveries.browse.filter import Filter
+from deliveries.browse.source import Position, Source, fetch, source
+from deliveries.models import Delivery
+
+
+@dataclass(frozen=True)
+class Walk:
+    rows: list[Delivery]
+    # Where the next page in the same direction begins; None at the end.
+    following: Position | None
+    # How many were looked at without finding enough; None if the page is full or nothing is left.
+    looked_at: int | None
+    key: str
+
+    def position_of(self, row: Delivery) -> Position:
+        return Position(getattr(row, self.key), row.id)
+
+
+def walk(
+    wanted: Filter, *, size: int, after: Position | None = None, forward: bool = False, window: int | None = None
+) -> Walk:
+    """Newest first from a position, or from it to newer ones (`forward`, and then oldest first)."""
+    found = source(wanted)
+    found.window = window or found.window
+    take = found.window if found.narrow else size + 1
+    candidates = found.candidates(take=take, after=after, forward=forward)
+    way = "ASC" if forward else "DESC"
+    order = f"c.id {way}" if found.key == "id" else f"c.event_id {way}, c.id {way}"
+    narrow = " AND ".join(found.narrow) or "true"
+    statement = f"SELECT c.{found.key}, c.id FROM ({candidates}) c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
+    positions = [Position(*row) for row in fetch(statement, {**found.given, "size": size + 1})]
+    rows = _rows([position.id for position in positions[:size]])
+    if len(positions) > size:
+        return Walk(rows, positions[size - 1], None, found.key)
+    end = _end_of_window(found, after=after, forward=forward) if found.narrow else None
+    return Walk(rows, end, found.window if end else None, found.key)
+
+
+def walk_many(wanted: Filter, *, limit: int, window: int | None = None) -> list[Delivery]:
+    """For a shell, which may wait: window after window until so many are found or nothing is left."""
+    rows: list[Delivery] = []
+    following: Position | None = None
+    while len(rows) < limit:
+        found = walk(wanted, size=min(limit - len(rows), 1000), after=following, window=window)
+        rows += found.rows
+        following = found.following
+        if following is None:
+            break
+    return rows
+
+
+def _end_of_window(found: Source, *, after: Position | None, forward: bool) -> Position | None:
+    last = found.candidates(take=found.window, after=after, forward=forward, last=True)
+    ends = fetch(f"SELECT c.{found.key}, c.id FROM ({last}) c", found.given)
+    return Position(*ends[0]) if ends else None
+
+
+def _rows(delivery_ids: list[UUID]) -> list[Delivery]:
+    rows = Delivery.objects.select_related("event", "endpoint__consumer").defer("event__body").in_bulk(delivery_ids)
+    return [rows[each] for each in delivery_ids if each in rows]
