@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     # The table may hold millions of rows: the index is made beside the traffic, outside a transaction.
     atomic = False
 
-    dependencies = [("deliveries", "0004_console_roles")]
+    dependencies = [("deliveries", "0006_put_back")]
 
     operations = [
         migrations.AddField(
