@@ -1,8 +1,8 @@
 """console: how fast every page answers on a large history. `python -m benchmarks.console [millions [folder [words]]]`.
 
-On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by benchmarks/thirty_days.py; with
-a folder, the data stays there and the next run measures without filling; with words, only pages named so. Each page is
-asked for once in a row of all the others (cold: they have had their turn at the cache), then three times (warm).
+On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by benchmarks/thirty_days.py.
+With a folder, the data stays there and the next run measures without filling; with words, only pages named so. Each
+page is asked for once in a row of all the others (cold: they have had the cache meanwhile), then three times (warm).
 """
 
 import os
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.thirty_days import fill
 from benchmarks.stand import stand
+from benchmarks.thirty_days import fill
 
 if TYPE_CHECKING:
     from django.test import Client

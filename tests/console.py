@@ -7,6 +7,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from django.urls import URLPattern
 
 from deliveries.models import Delivery
 from subscriptions.models import Consumer, Endpoint
@@ -19,9 +20,8 @@ _AT_ONCE = 1000
 
 def on_the_map(kind: str) -> set[str]:
     """The names of the console's pages, or of its deeds."""
-    return {
-        url.name for url in admin.site.get_urls() if getattr(getattr(url, "callback", None), "console_kind", "") == kind
-    }
+    urls = [url for url in admin.site.get_urls() if isinstance(url, URLPattern)]
+    return {str(url.name) for url in urls if getattr(url.callback, "console_kind", "") == kind}
 
 
 def logged_in(name: str, *, group: str | None = None, **fields: Any) -> Client:
