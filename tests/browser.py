@@ -7,13 +7,16 @@ from typing import TypeVar
 
 import pytest
 from django.db import connections
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+
+# However busy the machine is (milliseconds).
+expect.set_options(timeout=30_000)
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ def show(screen: Screen, banner: Banner) -> None:
     rows = [
         ("API", f"{options.url}/api/v1/"),
         ("Admin", f"{options.url}/admin/   {banner.admin}"),
+        ("Portal", f"{options.url}/portal/   by a link: Admin, Consumers, acme, Portal link"),
         ("Health", f"{options.url}/healthz   {options.url}/readyz"),
         ("Receiver", f"{options.receiver_url}   runs docs/receiver.py"),
         ("Data", f"{short(options.data_dir)}/   logs in {short(options.data_dir / 'logs')}/"),
