@@ -1,6 +1,5 @@
 """Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -29,16 +28,10 @@ LOOK_UP = """
             ON version.event_type_id = type.name AND version.schema IS NOT NULL
             AND version.api_version = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'versions') FROM given))
         WHERE type.name = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'names') FROM given))
-    ), (
-        SELECT json_agg(key.id) FROM subscriptions_apikey key
-        LEFT JOIN subscriptions_consumer consumer ON consumer.id = key.consumer_id
-        WHERE key.id = ANY (ARRAY(SELECT json_array_elements_text(asked -> 'keys')::uuid FROM given))
-            AND key.revoked_at IS NULL AND consumer.deleted_at IS NULL
-            AND (key.expires_at IS NULL OR key.expires_at > now())
     ))::text
 """
-"""The living consumers named by uid or id; the catalogue's entries, one per version asked for that has a schema; and
-which of the keys still live. Asked for as one JSON document: that costs the web process less than five arrays."""
+"""The living consumers named by uid or id, and the catalogue's entries, one per version asked for that has a schema.
+Asked for as one JSON document: that costs the web process less than four arrays."""
 
 USE_TYPES = """
     INSERT INTO subscriptions_eventtype AS known (name, description, used_at)
@@ -89,33 +82,33 @@ class Types:
 class Known:
     # By the name they were asked for.
     consumer_ids: dict[str, UUID]
-    # The uid of each, or its id where it has none.
-    shown: dict[UUID, str]
+    uids: dict[UUID, str | None]
     types: Types
-    living_keys: set[UUID]
+
+    @property
+    def shown(self) -> dict[UUID, str]:
+        """The uid of each, or its id where it has none."""
+        return {uuid: uid or ids.show("con", uuid) for uuid, uid in self.uids.items()}
 
 
-def look_up(
-    consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool, key_ids: Iterable[UUID] = ()
-) -> Known:
-    """All in one statement: every emit asks. `wanted` are (event type, api_version)."""
+def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool) -> Known:
+    """Both in one statement. `wanted` are (event type, api_version)."""
     uuids = {name: uuid for name in consumer_names if (uuid := ids.parse("con", name))}
     asked = {
         "uids": [name for name in consumer_names if name not in uuids],
         "ids": list(uuids.values()),
         "names": sorted({name for name, _ in wanted}),
         "versions": sorted({version for _, version in wanted}),
-        "keys": list(key_ids),
     }
     with connection.cursor() as cursor:
         cursor.execute(LOOK_UP, {"asked": orjson.dumps(asked).decode()})
         [[answer]] = cursor.fetchall()
-    consumers, types, living_keys = orjson.loads(answer)
+    consumers, types = orjson.loads(answer)
     by_uid = {uid: UUID(uuid) for uuid, uid in consumers or [] if uid in consumer_names}
-    shown = {UUID(uuid): uid or ids.show("con", UUID(uuid)) for uuid, uid in consumers or []}
+    uids = {UUID(uuid): uid for uuid, uid in consumers or []}
     return Known(
-        shown=shown,
-        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in shown},
+        uids=uids,
+        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in uids},
         types=Types(
             known={row[0] for row in types or []},
             archived={name for name, archived, *_ in types or [] if archived},
@@ -123,7 +116,6 @@ def look_up(
             schemas={(name, version): schema for name, _, _, version, schema in types or [] if version is not None},
             register=register,
         ),
-        living_keys={UUID(key_id) for key_id in living_keys or []},
     )
 
 

@@ -1,14 +1,16 @@
 """Part of accept: plain events that arrive at the same moment are stored by one statement.
 
 Plain: no id of the producer's own, no ordering key, no Idempotency-Key, so nothing but one statement is to be written.
-Whatever is not as expected (a key revoked a moment ago, an unknown consumer, a type's first event) is left to
-`deliveries/ingest.py`, which says what is wrong or puts it right.
+What it takes to accept one (who the consumer is, what the type asks of its data) is remembered from the last time, and
+the statement that stores the event looks at it again: a key revoked or a type archived meanwhile stores nothing.
+Whatever is not as expected is left to `deliveries/ingest.py`, which says what is wrong or puts it right.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -16,12 +18,14 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from deliveries import bell, catalogue, tally
 from deliveries.ingest import NewEvent, render, takes_one_statement, version_of
-from deliveries.store import Stored, store
+from deliveries.store import Belief, Stored, store_if_still_true
 from subscriptions import ids
 from subscriptions.together import Together
 
 # Events of one statement. A web process has fewer threads than this.
 _AT_MOST = 100
+# Consumers and types that a process remembers.
+_MOST_REMEMBERED = 10_000
 
 
 class Gathered(NamedTuple):
@@ -38,6 +42,22 @@ class _Plain(NamedTuple):
     body: bytes
     created_at: datetime
     key_id: UUID
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.new.consumer, self.new.type, self.api_version
+
+
+class _Remembered(NamedTuple):
+    consumer_id: UUID
+    consumer_uid: str | None
+    schema_hash: str | None
+    # Of the type's schema.
+    validator: Any
+
+
+# By the consumer's name, the type and its version. Never relied on without `store_if_still_true`.
+_memory: dict[tuple[str, str, str], _Remembered] = {}
 
 
 def accept(new: NewEvent, *, key_id: UUID, now: datetime) -> Gathered | None:
@@ -57,48 +77,55 @@ def _together() -> "Together[_Plain, Gathered | None]":
 
 def _accept_all(plain: Sequence[_Plain]) -> list[Gathered | None]:
     try:
-        known = _known(plain)
+        _learn({one.name for one in plain if one.name not in _memory})
     except (OperationalError, InterfaceError):
         # Nothing was written, and the connection may have died while it was idle: the long way makes a new one.
         connection.close_if_unusable_or_obsolete()
         return [None] * len(plain)
-    good = {event.id: event for event in (_checked(one, known) for one in plain) if event}
+    good = {one.id: believed for one in plain if (believed := _believed(one, _memory.get(one.name)))}
     try:
-        counts, endpoint_ids = store(list(good.values())) if good else ({}, [])
+        counts, endpoint_ids = store_if_still_true(list(good.values())) if good else ({}, [])
     except (OperationalError, InterfaceError):
         raise
     except DatabaseError:
         # One of them cannot be stored, and so none was. Each finds out by itself.
         return [None] * len(plain)
     bell.ring(endpoint_ids)
-    tally.count_accepted(event.consumer_id for event in good.values())
-    return [
-        Gathered(event._replace(delivery_count=counts[one.id]), known.shown[event.consumer_id])
-        if (event := good.get(one.id))
-        else None
-        for one in plain
-    ]
+    tally.count_accepted(good[event_id][0].consumer_id for event_id in counts)
+    return [_gathered(one, good, counts) for one in plain]
 
 
-def _known(plain: Sequence[_Plain]) -> catalogue.Known:
-    return catalogue.look_up(
-        {one.new.consumer for one in plain},
-        {(one.new.type, one.api_version) for one in plain},
+def _learn(names: Iterable[tuple[str, str, str]]) -> None:
+    """Only what may be accepted as it is: a living consumer, a type that is in use and not archived."""
+    names = list(names)
+    if not names:
+        return
+    known = catalogue.look_up(
+        {consumer for consumer, _, _ in names},
+        {(type, version) for _, type, version in names},
         register=settings.UNKNOWN_EVENT_TYPES == "register",
-        key_ids={one.key_id for one in plain},
     )
+    if len(_memory) + len(names) > _MOST_REMEMBERED:
+        _memory.clear()
+    for consumer, type, version in names:
+        consumer_id = known.consumer_ids.get(consumer)
+        if consumer_id is not None and type in known.types.used and type not in known.types.archived:
+            schema = known.types.schemas.get((type, version))
+            _memory[consumer, type, version] = _Remembered(
+                consumer_id=consumer_id,
+                consumer_uid=known.uids[consumer_id],
+                schema_hash=schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest(),
+                validator=schema and catalogue.validator(schema),
+            )
 
 
-def _checked(one: _Plain, known: catalogue.Known) -> Stored | None:
-    consumer_id = known.consumer_ids.get(one.new.consumer)
-    if consumer_id is None or one.key_id not in known.living_keys or one.new.type not in known.types.used:
+def _believed(one: _Plain, known: _Remembered | None) -> tuple[Stored, Belief] | None:
+    if known is None or (known.validator and not known.validator.is_valid(one.new.data)):
         return None
-    if known.types.check(one.new.type, one.api_version, one.new.data) is not None:
-        return None
-    return Stored(
+    event = Stored(
         id=one.id,
         public_id=one.public_id,
-        consumer_id=consumer_id,
+        consumer_id=known.consumer_id,
         type=one.new.type,
         api_version=one.api_version,
         producer_id=None,
@@ -109,3 +136,14 @@ def _checked(one: _Plain, known: catalogue.Known) -> Stored | None:
         sequence=None,
         traceparent=one.new.traceparent,
     )
+    return event, Belief(key_id=one.key_id, consumer_uid=known.consumer_uid, schema_hash=known.schema_hash)
+
+
+def _gathered(one: _Plain, good: dict[UUID, tuple[Stored, Belief]], counts: dict[UUID, int]) -> Gathered | None:
+    known = _memory.get(one.name)
+    if known is None or one.id not in counts:
+        # Something has changed, or the key is gone: next time we look anew.
+        _memory.pop(one.name, None)
+        return None
+    shown = known.consumer_uid or ids.show("con", known.consumer_id)
+    return Gathered(good[one.id][0]._replace(delivery_count=counts[one.id]), shown)

@@ -11,12 +11,28 @@ from django.db import connection
 
 from subscriptions.event_types import patterns_for
 
-STORE_EVENTS = """
+_EVENTS = """
+    SELECT event.* FROM json_to_recordset(%(events)s::json) AS event (
+        id uuid, consumer_id uuid, type text, patterns text, api_version text, producer_id text, body text,
+        created_at timestamptz, occurred_at timestamptz, ordering_key text, sequence bigint, traceparent text,
+        key_id uuid, consumer_uid text, schema_hash text
+    )
+"""
+# What `gather` knew a moment ago, looked at again in the very statement that relies on it.
+_STILL_TRUE = """
+    JOIN subscriptions_consumer consumer
+        ON consumer.id = event.consumer_id AND consumer.deleted_at IS NULL
+        AND consumer.uid IS NOT DISTINCT FROM event.consumer_uid
+    JOIN subscriptions_apikey key
+        ON key.id = event.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
+    JOIN subscriptions_eventtype known ON known.name = event.type AND known.archived_at IS NULL
+    LEFT JOIN subscriptions_eventtypeversion version
+        ON version.event_type_id = event.type AND version.api_version = event.api_version AND version.schema IS NOT NULL
+    WHERE md5(version.schema::text) IS NOT DISTINCT FROM event.schema_hash
+"""
+_STORE = """
     WITH given AS (
-        SELECT * FROM json_to_recordset(%(events)s::json) AS event (
-            id uuid, consumer_id uuid, type text, patterns text, api_version text, producer_id text, body text,
-            created_at timestamptz, occurred_at timestamptz, ordering_key text, sequence bigint, traceparent text
-        )
+        {events}
     ), matched AS MATERIALIZED (
         SELECT given.id AS event_id, given.created_at, endpoint.id AS endpoint_id,
             CASE WHEN endpoint.ordered THEN given.ordering_key END AS ordering_key,
@@ -61,7 +77,12 @@ STORE_EVENTS = """
     )
     SELECT id, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed) FROM stored
 """
+
+STORE_EVENTS = _STORE.format(events=_EVENTS)
 """Stores the events and one delivery for each endpoint that wants them. Skips an event whose producer id is taken."""
+
+STORE_IF_STILL_TRUE = _STORE.format(events=_EVENTS + _STILL_TRUE)
+"""The same, for events whose key, consumer and type are as they were believed to be. Skips the others."""
 
 
 class Stored(NamedTuple):
@@ -82,16 +103,34 @@ class Stored(NamedTuple):
     delivery_count: int = 0
 
 
+class Belief(NamedTuple):
+    """What was true a moment ago of the key, the consumer and the type of an event."""
+
+    key_id: UUID
+    consumer_uid: str | None
+    # Of the type's schema; None where it has none.
+    schema_hash: str | None
+
+
 def store(events: Sequence[Stored]) -> tuple[dict[UUID, int], list[UUID]]:
     """How many deliveries each stored event became, by id, and which endpoints have new work."""
+    return _run(STORE_EVENTS, [_row(event) for event in events])
+
+
+def store_if_still_true(events: Sequence[tuple[Stored, Belief]]) -> tuple[dict[UUID, int], list[UUID]]:
+    """As `store`, without the events whose belief turns out to be wrong."""
+    return _run(STORE_IF_STILL_TRUE, [_row(event) | belief._asdict() for event, belief in events])
+
+
+def _run(statement: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[UUID, int], list[UUID]]:
     parameters: dict[str, Any] = {
-        "events": orjson.dumps([_row(event) for event in events]).decode(),
+        "events": orjson.dumps(rows).decode(),
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
     }
     with connection.cursor() as cursor:
-        cursor.execute(STORE_EVENTS, parameters)
-        rows = cursor.fetchall()
-    return {event_id: count for event_id, count, _ in rows}, (rows[0][2] or []) if rows else []
+        cursor.execute(statement, parameters)
+        stored = cursor.fetchall()
+    return {event_id: count for event_id, count, _ in stored}, (stored[0][2] or []) if stored else []
 
 
 def _row(event: Stored) -> dict[str, Any]:

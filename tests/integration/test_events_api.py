@@ -461,7 +461,8 @@ def test_one_event_and_a_thousand_take_the_same_number_of_statements(
 ) -> None:
     for number in range(3):
         endpoints.create(consumer=acme, url=f"{URL}/{number}")
-    producer.post("events/", EVENT)
+    for _ in range(3):  # until the process remembers what it met
+        producer.post("events/", EVENT)
     thousand = [{**EVENT, **{name: f"{value}{number}" for name, value in fields.items()}} for number in range(1, 1001)]
 
     with CaptureQueriesContext(connection) as single:
@@ -472,9 +473,9 @@ def test_one_event_and_a_thousand_take_the_same_number_of_statements(
         )
 
     assert [one.status_code, many.status_code] == [202, 202]
-    # A single plain event asks for the key together with the consumer and the type.
-    assert (len(single), len(batch)) == (statements if keyed else statements - 1, statements)
-    assert (Event.objects.count(), Delivery.objects.count()) == (1002, 3006)
+    # A single plain event looks at key, consumer and type in the statement that stores it.
+    assert (len(single), len(batch)) == (statements if keyed else 1, statements)
+    assert (Event.objects.count(), Delivery.objects.count()) == (1004, 3012)
 
 
 # ── The catalogue ────────────────────────────────────────────────────────────────────────────────────────────────────

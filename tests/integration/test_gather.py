@@ -24,11 +24,14 @@ EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
 
 @pytest.fixture
 def known(acme: Consumer) -> tuple[Api, ApiKey]:
-    """A producer who has sent before: its key is remembered and its event type in use."""
+    """A producer who has sent before: its key, the consumer and the event type are remembered.
+
+    Three times: the second may meet what this process remembers of another test's consumer, and forgets it.
+    """
     endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
     key, secret = keys.issue(role=Role.PRODUCER)
     api = Api(secret)
-    assert api.post("events/", EVENT).status_code == 202
+    assert [api.post("events/", EVENT).status_code for _ in range(3)] == [202, 202, 202]
     return api, key
 
 
@@ -38,10 +41,10 @@ def statements_of(api: Api, event: dict[str, Any]) -> tuple[int, int]:
     return answer.status_code, len(captured)
 
 
-def test_a_plain_event_of_a_known_caller_takes_two_statements(known: tuple[Api, ApiKey]) -> None:
+def test_a_plain_event_like_the_one_before_takes_one_statement(known: tuple[Api, ApiKey]) -> None:
     api, _ = known
-    assert statements_of(api, EVENT) == (202, 2)
-    assert (Event.objects.count(), Delivery.objects.count()) == (2, 2)
+    assert statements_of(api, EVENT) == (202, 1)
+    assert (Event.objects.count(), Delivery.objects.count()) == (4, 4)
 
 
 def test_both_ways_answer_and_store_the_same(known: tuple[Api, ApiKey]) -> None:
@@ -55,7 +58,7 @@ def test_both_ways_answer_and_store_the_same(known: tuple[Api, ApiKey]) -> None:
     }
     assert short.json()["occurred_at"] == "2026-01-31T10:00:00.000000Z"
     assert api.get(f"events/{short.json()['id']}/").json() == short.json()
-    bodies = [bytes(row.body or b"") for row in Event.objects.order_by("id")[1:]]
+    bodies = [bytes(row.body or b"") for row in Event.objects.order_by("id")[3:]]
     assert bodies[0].split(b'"data"')[1] == bodies[1].split(b'"data"')[1]
 
 
@@ -64,14 +67,14 @@ def test_a_revoked_key_is_refused_at_once_although_it_is_remembered(known: tuple
     ApiKey.objects.filter(id=key.id).update(revoked_at=timezone.now())
     answer = api.post("events/", EVENT)
     assert (answer.status_code, answer.json()["code"]) == (401, "not_authenticated")
-    assert Event.objects.count() == 1
+    assert Event.objects.count() == 3
 
 
 def test_an_expired_key_is_refused_at_once_although_it_is_remembered(known: tuple[Api, ApiKey]) -> None:
     api, key = known
     ApiKey.objects.filter(id=key.id).update(expires_at=timezone.now())
     assert api.post("events/", EVENT).status_code == 401
-    assert Event.objects.count() == 1
+    assert Event.objects.count() == 3
 
 
 def test_a_consumer_s_key_emits_nothing_however_often_it_has_called(acme_api: Api, acme: Consumer) -> None:
@@ -117,7 +120,7 @@ def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> N
     long = api.post("events/", event, headers={"Idempotency-Key": "k"})
     assert (short.status_code, short.json()["code"]) == (status, code)
     assert short.json() == long.json()
-    assert Event.objects.count() == 1
+    assert Event.objects.count() == 3
 
 
 def test_a_deleted_consumer_s_uid_given_to_another_reaches_the_other(known: tuple[Api, ApiKey], acme: Consumer) -> None:
