@@ -5,6 +5,7 @@ The proof at full size, a few minutes: REPLAY_COUNT=50000 REPLAY_RATE=500 pytest
 
 import os
 import sys
+import threading
 from collections import Counter
 
 import pytest
@@ -15,7 +16,7 @@ from deliveries.replay import Filter
 from subscriptions.models import Consumer
 from tests.console import dead_letters
 from tests.local import wait_until
-from tests.receiver import Receiver
+from tests.receiver import Received, Receiver, Reply
 from tests.stack import Stack, StartStack
 
 COUNT = int(os.environ.get("REPLAY_COUNT", "1000"))
@@ -37,6 +38,12 @@ def many_dead_letters(consumer: Consumer, receiver: Receiver) -> None:
     lifecycle.resume(endpoint, reason="")
 
 
+def hold_a_little(received: Received) -> Reply:
+    """So that there is something in flight whenever a worker is killed."""
+    threading.Event().wait(0.05)
+    return Reply()
+
+
 def job() -> Replay:
     return Replay.objects.get()
 
@@ -54,6 +61,7 @@ def test_a_bulk_replay_survives_kill_9_and_replays_each_delivery_once(
     start_stack: StartStack, acme: Consumer, receiver: Receiver
 ) -> None:
     many_dead_letters(acme, receiver)
+    receiver.answer = hold_a_little
     replay.start(Filter(), consumer=acme, rate_per_second=RATE, requested_by="olga")
     stack = start_stack("deliveries1", "background", "beat", **LEASE)
     for killed_at in (COUNT // 5, COUNT // 2):
