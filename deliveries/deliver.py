@@ -40,6 +40,8 @@ _PASSED_OVER_TRIES = 3
 _CLAIM_GRACE = 5
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
+# A pump without a free slot tells others what it cannot send, at most this often (seconds).
+_HAND_ON_SECONDS = 0.02
 # Endpoints the sweep hands over at once.
 _SWEEP_LIMIT = 2000
 
@@ -87,7 +89,10 @@ class Pump:
         self._drained = asyncio.Event()
         self._over = False
         self._settleable = asyncio.Event()
-        self._attempts: set[asyncio.Task[None]] = set()
+        self._attempts: set[asyncio.Task[Any]] = set()
+        self._handed_on_at = 0.0
+        self._roomy = asyncio.Event()
+        self._roomy.set()
         self._busy_at = time.monotonic()
         self._bell_works = True
         self._tally = tally.Counter()
@@ -154,7 +159,7 @@ class Pump:
 
     async def _claim(self) -> None:
         while not self._stopping.is_set():
-            free = self._options.concurrency - self._in_flight
+            free = self._free()
             if not self._ready or free <= 0:
                 self._claimable.clear()
                 await self._claimable.wait()
@@ -175,6 +180,22 @@ class Pump:
             self._start(claimed.deliveries, share=share, closed=claimed.closed)
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
+            self._hand_on()
+
+    def _free(self) -> int:
+        return self._options.concurrency - self._in_flight
+
+    def _hand_on(self) -> None:
+        """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
+        if self._free() > 0 or self._stopping.is_set():
+            return
+        self._roomy.clear()
+        now = time.monotonic()
+        if self._ready and self._bell_works and now - self._handed_on_at >= _HAND_ON_SECONDS:
+            self._handed_on_at = now
+            task = asyncio.create_task(self._share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
+            self._attempts.add(task)
+            task.add_done_callback(self._attempts.discard)
 
     def _next_endpoints(self, count: int) -> list[UUID]:
         endpoint_ids = list(islice(self._ready, count))
@@ -242,6 +263,7 @@ class Pump:
             settled = await self._settled([outcome for _, outcome in batch])
             self._busy_at = time.monotonic()
             self._in_flight -= len(batch)
+            self._roomy.set()
             if not self._in_flight:
                 self._drained.set()
             for delivery, outcome in batch:
@@ -297,13 +319,16 @@ class Pump:
     async def _listen(self) -> None:
         """Hears the bell. When Redis is out of reach, the sweep goes on alone."""
         while not self._over:
+            await self._roomy.wait()  # a pump without a free slot leaves the bell to others
             try:
                 heard: Any = await self._bell.bzpopmin(bell.READY, timeout=1)
                 self._bell_works = True
                 if heard is None:
                     continue
-                more: Any = await self._bell.zpopmin(bell.READY, _ENDPOINTS_PER_CLAIM)
+                more: Any = await self._bell.zpopmin(bell.READY, max(1, min(self._free(), _ENDPOINTS_PER_CLAIM)))
                 self._make_ready(UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)])
+                if self._free() <= 0:
+                    asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
             except (redis.exceptions.RedisError, OSError, ValueError) as error:
                 if self._bell_works:
                     logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})
@@ -335,6 +360,7 @@ class Pump:
             return True
 
     async def _share(self, endpoint_ids: Sequence[UUID]) -> bool:
+        """Whether the bell has them now."""
         try:
             await self._bell.zadd(bell.READY, {endpoint_id.hex: time.time() for endpoint_id in endpoint_ids}, nx=True)
         except (redis.exceptions.RedisError, OSError):

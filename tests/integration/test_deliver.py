@@ -18,7 +18,7 @@ from django.conf import settings
 from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
-from deliveries import database, tasks
+from deliveries import bell, database, tasks
 from deliveries.deliver import Pool, Pump
 from deliveries.health import Breaker
 from deliveries.models import Attempt, Delivery, Event, Lease
@@ -381,6 +381,34 @@ def test_endpoints_take_turns_when_slots_are_few(acme: Consumer, pump: PumpRunne
 
 
 # ── stopping, and going without Redis ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer, redis_client: "redis.Redis") -> None:
+    """Regression: it kept the endpoint to itself, and other pumps heard of it only from the next sweep."""
+    endpoint = new_endpoint(acme, max_in_flight=20)
+    accept(acme, 20)
+    under_way: list[httpx.Request] = []
+
+    async def main() -> None:
+        answer = asyncio.Event()
+
+        async def take(request: httpx.Request) -> httpx.Response:
+            under_way.append(request)
+            await answer.wait()
+            return httpx.Response(200)
+
+        never = {"transport": httpx.MockTransport(take), "concurrency": 5, "sweep_seconds": 3600}
+        async with running_pumps(**never) as first:
+            bell.ring_now([endpoint.id], client=redis_client)
+            await until(lambda: len(under_way) == 5, first)
+            async with running_pumps(**never) as second:
+                await until(lambda: len(under_way) == 10, second)
+                answer.set()
+                await until(lambda: len(under_way) == 20, second)
+
+    asyncio.run(main())
+
+    assert states(endpoint) == ["delivered"] * 20
 
 
 def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
