@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import httpx
 import psycopg
@@ -12,7 +13,7 @@ import redis
 
 from tests.local import wait_until
 from tests.receiver import Receiver
-from tests.stack import OwnPostgres, StartStack, manage
+from tests.stack import OwnPostgres, Stack, StartStack, manage
 from webhooks_platform.local.server import RunningServer
 
 pytestmark = [pytest.mark.timeout(180)]
@@ -67,6 +68,34 @@ def prepare(stack_client: httpx.Client, receiver: Receiver) -> None:
     assert answer.status_code == 201, answer.text
 
 
+@dataclass(frozen=True)
+class Platform:
+    """Everything at work, on servers of its own, with a producer and a consumer whose receiver is real."""
+
+    stack: Stack
+    client: httpx.Client
+
+
+@pytest.fixture
+def platform(
+    own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver, start_stack: StartStack
+) -> Platform:
+    env = {"DATABASE_URL": own_postgres.url, "REDIS_URL": own_valkey.url}
+    key = manage("issue_key", "--role", "producer", **env)
+    stack = start_stack(*EVERYTHING, **env, **SHORT)
+    client = stack.client(key)
+    prepare(client, receiver)
+    return Platform(stack, client)
+
+
+def stop_all(stack: Stack) -> None:
+    """As a deploy does: all of them told to stop, and each ends by itself."""
+    for name in EVERYTHING:
+        stack.terminate(name)
+    for name in EVERYTHING:
+        stack.wait_ended(name, seconds=90)
+
+
 def flush(url: str) -> None:
     with redis.Redis.from_url(url) as client:
         client.flushall()
@@ -82,15 +111,9 @@ def all_delivered(url: str, count: int) -> bool:
 
 
 def test_redis_emptied_and_stopped_under_load_loses_nothing(
-    own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver, start_stack: StartStack
+    platform: Platform, own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver
 ) -> None:
-    env = {"DATABASE_URL": own_postgres.url, "REDIS_URL": own_valkey.url}
-    key = manage("issue_key", "--role", "producer", **env)
-    stack = start_stack(*EVERYTHING, **env, **SHORT)
-    client = stack.client(key)
-    prepare(client, receiver)
-
-    with Emitter(client).emitting() as emitter:
+    with Emitter(platform.client).emitting() as emitter:
         wait_until(lambda: len(emitter.accepted) >= 50, seconds=30)
         flush(own_valkey.url)
         wait_until(lambda: len(emitter.accepted) >= 100, seconds=30)
@@ -107,16 +130,10 @@ def test_redis_emptied_and_stopped_under_load_loses_nothing(
     assert len(set(emitter.accepted)) == len(emitter.accepted)
 
 
-def test_postgres_killed_and_restarted_under_load_loses_nothing(
-    own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver, start_stack: StartStack
+def test_postgres_killed_and_restarted_under_load_loses_nothing_and_gone_for_good_it_holds_up_no_deploy(
+    platform: Platform, own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver
 ) -> None:
-    env = {"DATABASE_URL": own_postgres.url, "REDIS_URL": own_valkey.url}
-    key = manage("issue_key", "--role", "producer", **env)
-    stack = start_stack(*EVERYTHING, **env, **SHORT)
-    client = stack.client(key)
-    prepare(client, receiver)
-
-    with Emitter(client).emitting() as emitter:
+    with Emitter(platform.client).emitting() as emitter:
         wait_until(lambda: len(emitter.accepted) >= 50, seconds=30)
         own_postgres.server.kill()
         own_postgres.server.start()
@@ -127,24 +144,18 @@ def test_postgres_killed_and_restarted_under_load_loses_nothing(
     arrived = Counter(str(one.headers["Webhook-Id"]) for one in receiver.received)
     assert set(arrived) == set(emitter.accepted)
 
+    own_postgres.server.kill()
+    stop_all(platform.stack)
+
 
 def test_a_deploy_stops_and_starts_everything_and_loses_nothing(
-    own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver, start_stack: StartStack
+    platform: Platform, own_postgres: OwnPostgres, own_valkey: RunningServer, receiver: Receiver
 ) -> None:
-    env = {"DATABASE_URL": own_postgres.url, "REDIS_URL": own_valkey.url}
-    key = manage("issue_key", "--role", "producer", **env)
-    stack = start_stack(*EVERYTHING, **env, **SHORT)
-    client = stack.client(key)
-    prepare(client, receiver)
-
-    with Emitter(client).emitting() as emitter:
+    with Emitter(platform.client).emitting() as emitter:
         wait_until(lambda: len(emitter.accepted) >= 50, seconds=30)
+        stop_all(platform.stack)
         for name in EVERYTHING:
-            stack.terminate(name)
-        for name in EVERYTHING:
-            stack.wait_ended(name, seconds=40)
-        for name in EVERYTHING:
-            stack.start_more(name)
+            platform.stack.start_more(name)
         seen = len(emitter.accepted)
         wait_until(lambda: len(emitter.accepted) >= seen + 50, seconds=60)
 

@@ -29,7 +29,7 @@ from subscriptions.targets import policy
 from tests.conftest import Api, PumpRunner
 from tests.local import free_port
 from tests.receiver import Received, Receiver, Reply, running_receiver
-from tests.walk import accept, answering, new_endpoint, states
+from tests.walk import accept, answering, new_endpoint, pass_time, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -102,6 +102,25 @@ def test_w13_the_last_attempt_fails_and_the_delivery_is_dead(
     assert (delivery.state, delivery.attempt_count, delivery.dead_reason) == ("dead", 3, "attempts_exhausted")
     assert len(receiver.received) == 3
     assert [received.headers["Webhook-Attempt"] for received in receiver.received] == ["1", "2", "3"]
+
+
+def test_w12_a_new_pump_for_every_attempt_keeps_the_whole_schedule_and_its_jitter(
+    acme: Consumer, pump: PumpRunner
+) -> None:
+    """Nothing of the schedule lives in a process: each attempt here is made by another one than the last."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    for number, wait in enumerate(settings.DELIVERY_RETRY_SCHEDULE[1:], start=1):
+        assert pump.run(transport=answering(500)) == 0
+        delivery, attempt = Delivery.objects.get(), Attempt.objects.get(number=number)
+        waits = (delivery.due_at - attempt.started_at).total_seconds()
+        # A slow machine takes its time between the answer and its settlement.
+        assert (delivery.state, wait * 0.8 <= waits <= wait * 1.2 + 30) == ("pending", True)
+        pass_time(seconds=wait * 1.2 + 30)
+    pump.run(transport=answering(500))
+
+    assert states(endpoint) == ["dead"]
+    assert list(Attempt.objects.order_by("number").values_list("number", flat=True)) == [1, 2, 3, 4, 5, 6, 7]
 
 
 @asynccontextmanager
@@ -397,7 +416,7 @@ def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer,
             await answer.wait()
             return httpx.Response(200)
 
-        never = {"transport": httpx.MockTransport(take), "concurrency": 5, "sweep_seconds": 3600}
+        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 5, "sweep_seconds": 3600}
         async with running_pumps(**never) as first:
             bell.ring_now([endpoint.id], client=redis_client)
             await until(lambda: len(under_way) == 5, first)
