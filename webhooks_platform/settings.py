@@ -29,6 +29,7 @@ DEBUG = env.bool("DEBUG", default=False)
 # No default: sessions, CSRF tokens and portal links are signed with it. Checked at start-up (webhooks.E001).
 SECRET_KEY = env.str("SECRET_KEY", default="")
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_FAILURE_VIEW = "deliveries.console.errors.form_expired"
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # True behind a proxy that terminates TLS and sets X-Forwarded-Proto: cookies become secure, http is redirected.
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)

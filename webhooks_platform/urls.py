@@ -5,14 +5,16 @@ from django.urls import URLPattern, include, path, re_path
 from rest_framework.views import APIView
 
 from deliveries.api import deliveries, endpoints, events, feed, replays
+from deliveries.console import errors
 from deliveries.portal import site
 from subscriptions.api import consumers, event_types
-from subscriptions.api.problems import bad_request, page_not_found, server_error
+from subscriptions.api.problems import bad_request
 from webhooks_platform import health
 
 handler400 = bad_request
-handler404 = page_not_found
-handler500 = server_error
+handler403 = errors.permission_denied
+handler404 = errors.page_not_found
+handler500 = errors.server_error
 
 
 def api(route: str, view: type[APIView], name: str) -> URLPattern:

@@ -84,6 +84,10 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _plain(Problem(404, "not_found", "There is nothing at this address."))
 
 
+def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _plain(Problem(403, "forbidden", "You may not do that."))
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     return _plain(Problem(500, "internal_error", "Something broke on our side. It was logged; try again later."))
 

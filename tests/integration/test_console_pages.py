@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from deliveries import replay
-from deliveries.console.site import PAGE
+from deliveries.console import errors
+from deliveries.console.site import PAGE, POLICY
 from deliveries.models import Delivery
 from deliveries.replay import Filter
 from subscriptions import endpoints
@@ -206,3 +207,30 @@ def test_the_box_finds_by_any_id(operator: Client, acme: Consumer) -> None:
         ("receiver.test", f"/admin/endpoints/{endpoint.public_id}/"),
     ]:
         assert operator.get("/admin/find/", {"q": text}).headers["Location"] == page
+
+
+def test_an_error_under_admin_is_a_page_and_elsewhere_a_problem_document(operator: Client) -> None:
+    missing = operator.get("/admin/no/such/page/")
+    assert (missing.status_code, b"There is nothing at this address" in missing.content) == (404, True)
+    assert b"Dead letters" in missing.content  # in the frame
+    refused = logged_in("nobody").get("/admin/dead-letters/")
+    assert (refused.status_code, b"Your role does not allow this" in refused.content) == (403, True)
+    stranger = Client().get("/admin/no/such/page/")
+    assert stranger.status_code in (302, 404)
+    assert operator.get("/nowhere/").headers["Content-Type"] == "application/problem+json"
+
+
+def test_what_breaks_is_told_without_the_frame_that_may_be_broken(rf: Any) -> None:
+    answer = errors.server_error(rf.get("/admin/endpoints/"))
+    assert (answer.status_code, b"Something broke on our side" in answer.content) == (500, True)
+    assert errors.server_error(rf.get("/api/v1/events/")).headers["Content-Type"] == "application/problem+json"
+
+
+def test_every_page_has_the_content_policy(operator: Client, acme: Consumer) -> None:
+    endpoint, found = dead_letters(acme, 1)
+    given = names(acme, endpoint, found[0])
+    for path in [*PATHS, "login/", "subscriptions/eventtype/"]:
+        answer = operator.get(f"/admin/{path.format(**given)}")
+        assert answer.headers["Content-Security-Policy"] == POLICY, path
+        inline = re.findall(r"<script(?![^>]*\bsrc=)[^>]*>|\son[a-z]+=\"", answer.content.decode())
+        assert [each for each in inline if "json" not in each] == [], path

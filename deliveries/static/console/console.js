@@ -18,11 +18,19 @@
       const answer = await fetch(location.href, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
       if (answer.ok && !answer.redirected) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-        if (fresh && !document.querySelector("dialog[open]")) part.replaceWith(fresh);
+        if (fresh && !document.querySelector("dialog[open]")) { part.replaceWith(fresh); label(fresh); }
       }
     } catch { /* The server may be restarting: the next round tells. */ }
     schedule();
   }
+
+  // ── Tables: each cell knows its column, for phones, where a row is a card ──
+  const label = (root) => root.querySelectorAll(".c-table").forEach((table) => {
+    const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+    table.querySelectorAll("tbody tr").forEach((row) => [...row.cells].forEach((cell, at) => {
+      if (at && names[at] && row.cells.length === names.length) cell.dataset.label = names[at];
+    }));
+  });
 
   // ── Chart tips ──
   const tip = document.createElement("div");
@@ -79,6 +87,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     document.body.append(tip);
+    label(document);
     document.querySelectorAll("[data-rate]").forEach(estimate);
     schedule();
   });
