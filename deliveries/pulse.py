@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 from celery.signals import worker_ready, worker_shutting_down
+from django.db import connection as django_connection
 
 from deliveries import database
 
@@ -40,7 +41,8 @@ def beat_ran() -> None:
     global _last_beat_at
     if time.monotonic() - _last_beat_at >= EVERY_SECONDS:
         _last_beat_at = time.monotonic()
-        _say(BEAT_PULSE, BEAT)
+        with django_connection.cursor() as cursor:
+            cursor.execute(BEAT_PULSE, {"name": BEAT})
 
 
 @worker_ready.connect
@@ -55,15 +57,14 @@ def _end(**_: Any) -> None:
 
 def _run(name: str) -> None:
     while not _ended.is_set():
-        _say(BEAT_PULSE, name)
-        _ended.wait(EVERY_SECONDS)
-    _say(SAY_GOODBYE, name)
-
-
-def _say(statement: str, name: str) -> None:
-    try:
-        with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=3) as connection:
-            connection.execute(statement, {"name": name})
-            connection.execute(FORGET_SILENT)
-    except Exception as error:  # A database that is away has louder messengers.
-        logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
+        # One connection for as long as it lasts: a new one each time would be most of what an idle worker costs.
+        try:
+            with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=3) as connection:
+                while not _ended.is_set():
+                    connection.execute(BEAT_PULSE, {"name": name})
+                    connection.execute(FORGET_SILENT)
+                    _ended.wait(EVERY_SECONDS)
+                connection.execute(SAY_GOODBYE, {"name": name})
+        except psycopg.Error as error:  # A database that is away has louder messengers.
+            logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
+            _ended.wait(EVERY_SECONDS)

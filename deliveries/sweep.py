@@ -80,6 +80,12 @@ FIND_DUE_ENDPOINTS = """
 """Endpoints with work that is due and may go out, the longest due first: where there are more of them than one sweep
 takes, each has its turn. Skips through the due index, one step per endpoint, never per row."""
 
+DO_CHORES_WAIT = """
+    SELECT EXISTS (SELECT FROM deliveries_replay WHERE status = 'running'),
+        EXISTS (SELECT FROM deliveries_notice WHERE announced_at IS NULL)
+"""
+"""What background tasks have to do, so that they run only when there is something."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
@@ -127,6 +133,14 @@ def anything_lost() -> bool:
     with django_connection.cursor() as cursor:
         cursor.execute(IS_ANYTHING_LOST)
         return bool((cursor.fetchone() or [False])[0])
+
+
+def chores_waiting() -> tuple[bool, bool]:
+    """Whether replay jobs are running, and whether something is to be announced."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(DO_CHORES_WAIT)
+        replays, notices = cursor.fetchone() or (False, False)
+    return replays, notices
 
 
 def due_endpoints_now(*, limit: int) -> list[UUID]:

@@ -41,8 +41,11 @@ def deliver_due() -> None:
 
 @shared_task(name="deliveries.sweep", ignore_result=True)
 def sweep_due() -> None:
-    """Wakes the pumps for due work that no message announced, and puts back what dead workers held."""
+    """Wakes the pumps for due work that no message announced, puts back what dead workers held, starts what waits."""
     pulse.beat_ran()
+    for waits, task in zip(sweep.chores_waiting(), (advance_replays, announce_notices), strict=True):
+        if waits:
+            task.apply_async(retry=False, expires=10)
     if sweep.anything_lost():
         asyncio.run(_recover_lost())
     endpoint_ids = sweep.due_endpoints_now(limit=_SWEEP_LIMIT)

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, celeryd_init
+from celery.signals import beat_init, celeryd_init, task_postrun, task_prerun
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
@@ -19,3 +19,12 @@ def _refuse_nonsense(**_: Any) -> None:
     from webhooks_platform.checks import refuse_nonsense
 
     refuse_nonsense()
+
+
+@task_prerun.connect
+@task_postrun.connect
+def _leave_dead_connections(**_: Any) -> None:
+    """As Django does around each request. Celery would close healthy ones too, after every task, several a second."""
+    from django.db import close_old_connections
+
+    close_old_connections()

@@ -131,6 +131,8 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Connections are kept from task to task; dead ones are left (webhooks_platform/celery.py).
+CELERY_DB_REUSE_MAX = 2**31
 # A worker outlives any outage of its broker.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # No message is precious: publishing fails fast, and the sweep makes up for it.
@@ -201,16 +203,15 @@ DELIVERY_ALLOWED_PORTS = env.list("DELIVERY_ALLOWED_PORTS", cast=int, default=[8
 DELIVERY_PROXY_URL = env.str("DELIVERY_PROXY_URL", default="")
 DELIVERY_USER_AGENT = env.str("DELIVERY_USER_AGENT", default="webhooks-platform/1")
 
-# The sweep as a periodic task: it starts pumps where none runs. A tick that waited too long is worth nothing.
+# The sweep as a periodic task: it starts pumps where none runs, and replay jobs and announcements where some wait. A
+# tick that waited too long is worth nothing.
 CELERY_BEAT_SCHEDULE = {
     "sweep": {
         "task": "deliveries.sweep",
-        "schedule": DELIVERY_SWEEP_SECONDS,
-        "options": {"expires": 5 * DELIVERY_SWEEP_SECONDS},
+        "schedule": min(DELIVERY_SWEEP_SECONDS, 1),
+        "options": {"expires": 5},
     },
-    "advance-replays": {"task": "deliveries.advance_replays", "schedule": 1, "options": {"expires": 5}},
     "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expires": 30}},
-    "announce": {"task": "deliveries.announce", "schedule": 2, "options": {"expires": 10}},
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
     "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expires": 600}},
