@@ -38,6 +38,8 @@ _PASSED_OVER_PAUSE = 0.005
 _PASSED_OVER_TRIES = 3
 # A claim under way when the pump is told to stop may take this long (seconds); the sweep puts back what it got after.
 _CLAIM_GRACE = 5
+# Rings and outcomes of so short a while share a claim and a settlement (seconds).
+_GATHER_SECONDS = 0.01
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
 # A pump without a free slot tells others what it cannot send, at most this often (seconds).
@@ -256,6 +258,8 @@ class Pump:
     async def _settle(self) -> None:
         while not self._over:
             await self._settleable.wait()
+            if not self._is_awaited():
+                await asyncio.sleep(_GATHER_SECONDS)
             self._settleable.clear()
             batch = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
             if not batch:
@@ -276,6 +280,15 @@ class Pump:
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
             self._full -= freed
             self._make_ready(freed | settled.unblocked)
+
+    def _is_awaited(self) -> bool:
+        """Whether the next request waits for an outcome to be written: for a slot, or for its turn in a key."""
+        return (
+            bool(self._full)
+            or self._in_flight >= self._options.concurrency
+            or self._stopping.is_set()
+            or any(outcome.ordering for _, outcome in self._outcomes)
+        )
 
     async def _settled(self, outcomes: list[Outcome]) -> Settled:
         try:
@@ -329,6 +342,7 @@ class Pump:
                 self._make_ready(UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)])
                 if self._free() <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
+                await asyncio.sleep(_GATHER_SECONDS)
             except (redis.exceptions.RedisError, OSError, ValueError) as error:
                 if self._bell_works:
                     logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})

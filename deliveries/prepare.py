@@ -45,7 +45,7 @@ class Signer:
         return [(name, "[redacted]" if name in custom else value) for name, value in request.headers]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=32_768)
 def signer(
     *,
     endpoint_id: UUID,

@@ -8,10 +8,10 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import aiohttp
@@ -41,6 +41,44 @@ class Trail:
     address: str | None = None
 
 
+class Post(httpx.Request):
+    """One POST. What only httpx's own parts would look at is made when somebody asks for it, as mock transports do."""
+
+    def __init__(self, *, url: str, headers: Sequence[tuple[str, str]], body: bytes, trail: Trail) -> None:
+        self.method = "POST"
+        self.url = _url(url)
+        self.plain_url = url
+        self.plain_headers = headers
+        self.body = body
+        self.extensions = {"trail": trail}
+
+    @cached_property
+    def headers(self) -> httpx.Headers:  # type: ignore[override]
+        return httpx.Headers(list(self.plain_headers))
+
+    @cached_property
+    def stream(self) -> httpx.ByteStream:  # type: ignore[override]
+        return httpx.ByteStream(self.body)
+
+
+# Raises httpx.InvalidURL.
+_url = lru_cache(maxsize=32_768)(httpx.URL)
+
+
+class Reply(httpx.Response):
+    """The answer to a `Post`, its head arrived, with only what its sender looks at."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.status_code = answer.status
+        self.raw_headers = answer.raw_headers
+        self.stream = _Body(answer)
+        self.extensions = {}
+
+    @cached_property
+    def headers(self) -> httpx.Headers:  # type: ignore[override]
+        return httpx.Headers(list(self.raw_headers))
+
+
 class GuardedTransport(httpx.AsyncBaseTransport):
     """Made inside the event loop that uses it, and kept for as long: it owns the connections.
 
@@ -66,14 +104,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             )
             for scheme in ("http", "https")
         }
-        self._route = lru_cache(maxsize=4096)(self._find_route)
+        self._route = lru_cache(maxsize=32_768)(self._find_route)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises `RefusedTarget`, or httpx's errors with the operating system's own as their cause."""
-        route = self._route(str(request.url))
-        request.read()
+        post = request if isinstance(request, Post) else _as_post(request)
+        route = self._route(post.plain_url)
         try:
-            answer = await self._ask(request, route=route)
+            answer = await self._ask(post, route=route)
         except TimeoutError as error:
             raise httpx.ConnectTimeout("No connection in time.") from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
@@ -82,7 +120,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
         except aiohttp.ClientConnectionError as error:
             raise httpx.ReadError("The connection ended before the answer.") from error
-        return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer))
+        return Reply(answer) if request is post else _whole(answer)
 
     async def aclose(self) -> None:
         for connector in self._connectors.values():
@@ -94,12 +132,12 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             check_as_public(scheme=target.scheme, port=target.port, policy=self._policy)
         return _Route(URL(target.url, encoded=True), self._connectors[target.scheme])
 
-    async def _ask(self, request: httpx.Request, *, route: "_Route", fresh: bool = False) -> aiohttp.ClientResponse:
+    async def _ask(self, request: Post, *, route: "_Route", fresh: bool = False) -> aiohttp.ClientResponse:
         post = _Request(
             request.method,
             route.url,
-            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
-            data=request.content,
+            headers=request.plain_headers,
+            data=request.body,
             proxy=self._proxy,
             loop=asyncio.get_running_loop(),
         )
@@ -112,7 +150,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             # It spoke while nobody asked, so its next words may answer anything: leave it.
             connection.close()
             return await self._ask(request, route=route, fresh=True)
-        trail = request.extensions.get("trail", Trail())
+        trail = request.extensions["trail"]
         trail.connected, trail.address = True, None if self._proxy else wire.peer_address()
         reused = wire.start_request()
         try:
@@ -124,6 +162,16 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             if not reused or wire.heard:
                 raise
         return await self._ask(request, route=route, fresh=True)
+
+
+def _whole(answer: aiohttp.ClientResponse) -> httpx.Response:
+    return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer))
+
+
+def _as_post(request: httpx.Request) -> Post:
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
+    trail = request.extensions.get("trail") or Trail()
+    return Post(url=str(request.url), headers=headers, body=request.read(), trail=trail)
 
 
 async def _converse(post: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
