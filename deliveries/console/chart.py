@@ -9,7 +9,7 @@ from deliveries.console import words
 from deliveries.console.statistics import Range, Sums
 
 WIDTH, HEIGHT = 720.0, 200.0
-LEFT, BOTTOM, TOP = 46.0, 22.0, 8.0
+LEFT, BOTTOM, TOP = 52.0, 22.0, 20.0
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT, HEIGHT - BOTTOM - TOP
 GAP = 0.22  # of a bar's width
 
@@ -118,10 +118,7 @@ def times(entries: Sequence[Sums], span: Range, *, of: str) -> Chart:
         bars=[],
         lines=lines,
         slots=slots,
-        y_ticks=[
-            Tick(_r(_y((power - low) / (high - low))), words.milliseconds(10.0**power))
-            for power in range(low, high + 1)
-        ],
+        y_ticks=[Tick(_r(_y((power - low) / (high - low))), _duration(power)) for power in range(low, high + 1)],
         x_ticks=_x_ticks(entries, span, slot),
         is_empty=not known,
     )
@@ -175,6 +172,11 @@ def _times_tip(entry: Sums, span: Range, values: Sequence[float | None]) -> str:
 
 def _when(at: datetime, span: Range) -> str:
     return at.strftime("%H:%M" if span.length.days <= 1 else "%a %d %b %H:%M") + " UTC"
+
+
+def _duration(power: int) -> str:
+    """A power of ten of milliseconds, short enough for an axis."""
+    return f"{10**power} ms" if power < 3 else f"{10 ** (power - 3):,} s"
 
 
 def _count(value: float) -> str:

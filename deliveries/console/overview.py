@@ -76,7 +76,10 @@ READ_PUMPS = """
     SELECT lease.worker, lease.started_at, lease.expires_at > now(), count(delivery.id)
     FROM deliveries_lease lease
     LEFT JOIN deliveries_delivery delivery ON delivery.state = 'in_flight' AND delivery.leased_by = lease.id
-    GROUP BY lease.id ORDER BY lease.worker
+    GROUP BY lease.id
+    -- Of a dead worker's lease only what it still holds is news; the sweep takes that within seconds.
+    HAVING lease.expires_at > now() OR count(delivery.id) > 0
+    ORDER BY lease.worker
 """
 """The pumps at work, whether their leases hold, and what each has in flight."""
 
