@@ -6,6 +6,9 @@ from uuid import UUID
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import WIDE_WINDOW, fetch, source
 
+# Where nothing is looked up but keys, more can be counted than listed.
+_COUNTED = 100_000
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -22,8 +25,8 @@ class Matched:
 def matched(wanted: Filter, *, window: int | None = None) -> Matched:
     """Of those that can be replayed: what a deleted endpoint was owed stays where it is."""
     found = source(wanted, only_replayable=True)
-    if found.is_keyed and found.endpoint_ids is not None and not found.narrow:
-        found.window = WIDE_WINDOW
+    if found.window == WIDE_WINDOW or (found.is_keyed and found.endpoint_ids is not None and not found.narrow):
+        found.window = _COUNTED
     found.window = window or found.window
     statement = f"""
         SELECT c.endpoint_id, count(*) FILTER (WHERE {" AND ".join(found.narrow) or "true"}) AS matched, count(*)

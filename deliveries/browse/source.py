@@ -19,8 +19,9 @@ from subscriptions import ids
 from subscriptions.models import Endpoint
 
 # Candidates looked at for one answer: few where each is looked up by itself, more where they lie side by side.
-WINDOW = 10_000
-WIDE_WINDOW = 100_000
+# What they cost is paid when none of it is in memory: a page on a cold disk should answer within a second or so.
+WINDOW = 5_000
+WIDE_WINDOW = 40_000
 # Events of an ordering key that are looked at, newest first.
 _EVENTS_OF_KEY = 500
 
