@@ -18,6 +18,8 @@ from django.conf import settings
 READY = "webhooks:ready"
 # Whoever sets this sweeps for all pumps, until it has expired.
 SWEPT = "webhooks:swept"
+# The same for the sweeps of a time when the bell is full.
+SWEPT_AMID_PLENTY = "webhooks:swept_amid_plenty"
 _RUNG = "webhooks:rung"
 # At most one message per this time says that pumps are wanted (milliseconds).
 _COALESCE_MS = 500

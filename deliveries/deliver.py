@@ -33,6 +33,8 @@ from subscriptions import ids
 
 # Endpoints visited by one claim.
 _ENDPOINTS_PER_CLAIM = 200
+# Slots that an endpoint may use at one claim, at least, where so many are free.
+_SHARE = 4
 # An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
 _PASSED_OVER_PAUSE = 0.005
 _PASSED_OVER_TRIES = 3
@@ -44,6 +46,9 @@ _GATHER_SECONDS = 0.01
 _ERROR_PAUSE = 0.5
 # A pump without a free slot tells others what it cannot send, at most this often (seconds).
 _HAND_ON_SECONDS = 0.02
+# With so many endpoints in the bell, only every so many sweeps look for more.
+_PLENTY = 5 * _ENDPOINTS_PER_CLAIM
+_SWEEPS_AMID_PLENTY = 5
 # Endpoints the sweep hands over at once.
 _SWEEP_LIMIT = 2000
 
@@ -166,8 +171,9 @@ class Pump:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
-            # No more of them than slots: one that found none would lose its turn.
-            endpoint_ids = self._next_endpoints(min(free, _ENDPOINTS_PER_CLAIM))
+            # Few enough of them that each has some slots: one that uses up its share is visited again, and where most
+            # have a single delivery that would be twice the visits.
+            endpoint_ids = self._next_endpoints(min(max(1, free // _SHARE), _ENDPOINTS_PER_CLAIM))
             share = max(1, free // len(endpoint_ids))
             try:
                 async with self._pool.connection() as connection:
@@ -360,7 +366,7 @@ class Pump:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    due = await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
+                    due = [] if await self._has_plenty() else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
                 if due and not await self._share(due):
                     self._make_ready(due)
             except (psycopg.Error, PoolTimeout) as error:
@@ -372,6 +378,16 @@ class Pump:
             return bool(await self._bell.set(bell.SWEPT, 1, nx=True, px=interval))
         except (redis.exceptions.RedisError, OSError):
             return True
+
+    async def _has_plenty(self) -> bool:
+        """While the bell holds enough for everybody, a look for more brings little: so only now and then."""
+        try:
+            if await self._bell.zcard(bell.READY) < _PLENTY:
+                return False
+            interval = max(1, int(self._options.sweep_seconds * 1000 * _SWEEPS_AMID_PLENTY))
+            return not await self._bell.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
+        except (redis.exceptions.RedisError, OSError):
+            return False
 
     async def _share(self, endpoint_ids: Sequence[UUID]) -> bool:
         """Whether the bell has them now."""

@@ -46,6 +46,8 @@ def sweep_due() -> None:
     for waits, task in zip(sweep.chores_waiting(), (advance_replays, announce_notices), strict=True):
         if waits:
             task.apply_async(retry=False, expires=10)
+    if _is_swept_by_pumps():
+        return
     if sweep.anything_lost():
         asyncio.run(_recover_lost())
     endpoint_ids = sweep.due_endpoints_now(limit=_SWEEP_LIMIT)
@@ -90,6 +92,14 @@ def forget() -> None:
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
     tally.forget(kept_days=settings.RETENTION_STATISTICS_DAYS)
+
+
+def _is_swept_by_pumps() -> bool:
+    """A running pump does all of this itself, for everybody."""
+    try:
+        return bool(_bell_client().exists(bell.SWEPT))
+    except redis.exceptions.RedisError:
+        return False
 
 
 async def _recover_lost() -> None:

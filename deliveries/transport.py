@@ -46,11 +46,14 @@ class Post(httpx.Request):
 
     def __init__(self, *, url: str, headers: Sequence[tuple[str, str]], body: bytes, trail: Trail) -> None:
         self.method = "POST"
-        self.url = _url(url)
         self.plain_url = url
         self.plain_headers = headers
         self.body = body
         self.extensions = {"trail": trail}
+
+    @cached_property
+    def url(self) -> httpx.URL:  # type: ignore[override]
+        return httpx.URL(self.plain_url)
 
     @cached_property
     def headers(self) -> httpx.Headers:  # type: ignore[override]
@@ -59,10 +62,6 @@ class Post(httpx.Request):
     @cached_property
     def stream(self) -> httpx.ByteStream:  # type: ignore[override]
         return httpx.ByteStream(self.body)
-
-
-# Raises httpx.InvalidURL.
-_url = lru_cache(maxsize=32_768)(httpx.URL)
 
 
 class Reply(httpx.Response):

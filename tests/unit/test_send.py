@@ -12,7 +12,8 @@ import pytest
 import respx
 
 from deliveries.send import EXPLANATIONS, Answered, ErrorKind, Outgoing, Unanswered, send
-from subscriptions.url_guard import RefusedTarget
+from deliveries.transport import GuardedTransport
+from subscriptions.url_guard import Policy, RefusedTarget
 
 pytestmark = pytest.mark.asyncio
 
@@ -180,7 +181,8 @@ async def test_a_bug_of_ours_is_logged_and_not_the_receivers_fault(caplog: pytes
 
 @pytest.mark.parametrize("url", ["https://hooks.example:port/", "https://[::1/", "https://exa\x00mple/"])
 async def test_a_url_that_is_none_is_refused(url: str) -> None:
-    sent = await send(outgoing(url=url), transport=httpx.MockTransport(lambda _request: httpx.Response(200)))
+    async with GuardedTransport(policy=Policy()) as transport:
+        sent = await send(outgoing(url=url), transport=transport)
     assert isinstance(sent, Unanswered)
     assert sent.error_kind == "refused_address"
 
