@@ -136,7 +136,7 @@ class Pump:
         finally:
             for task in self._attempts:
                 task.cancel()
-            await self._write_tally()
+            await self._write_tally(whole=True)
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
             with suppress(psycopg.Error, PoolTimeout):
                 async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
@@ -412,15 +412,17 @@ class Pump:
         )
 
     async def _flush_tally(self) -> None:
+        turn = 0
         while not self._over:
             await asyncio.sleep(tally.FLUSH_SECONDS)
-            await self._write_tally()
+            turn = (turn + 1) % tally.WHOLE_EVERY
+            await self._write_tally(whole=turn == 0)
 
-    async def _write_tally(self) -> None:
+    async def _write_tally(self, *, whole: bool) -> None:
         """A database that is away costs some statistics, and nobody's time."""
         with suppress(psycopg.Error, PoolTimeout):
             async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
-                await tally.flush(self._tally, connection)
+                await tally.flush(self._tally, connection, whole=whole)
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""

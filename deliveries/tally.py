@@ -1,8 +1,8 @@
 """Rollups for the console's charts: what happened per minute, hour and day, to everything, a consumer, an endpoint.
 
-Statistics, not the ledger. Processes count in memory and write what they counted every couple of seconds, so a crash
-loses a few seconds of them, and no delivery waits for them. What must be exact (what is owed, what is dead) is read
-from the deliveries themselves.
+Statistics, not the ledger. Processes count in memory and write what they counted every couple of seconds, and every
+sixteen what is a consumer's or an endpoint's own. A crash loses that much of them, and no delivery waits for them. What
+must be exact (what is owed, what is dead) is read from the deliveries themselves.
 """
 
 import collections
@@ -34,6 +34,8 @@ BOUNDS_MS = (
 BUCKETS = len(BOUNDS_MS) + 1
 EVERYTHING = UUID(int=0)
 FLUSH_SECONDS = 2.0
+# Every so many flushes of a pump write each consumer's and endpoint's own.
+WHOLE_EVERY = 8
 # Minutes are read by the charts of up to a day.
 _MINUTES_KEPT = timedelta(days=2)
 
@@ -69,7 +71,7 @@ logger = logging.getLogger(__name__)
 
 
 class Counts:
-    """One subject, one minute."""
+    """One subject, one minute or longer."""
 
     __slots__ = ("accepted", "dead", "delivered", "durations", "failed", "latencies")
 
@@ -87,56 +89,90 @@ class Counts:
         self.latencies = [a + b for a, b in zip(self.latencies, other.latencies, strict=True)]
 
 
+# What is counted: a minute (since 1970) and a subject.
+_Subject = tuple[TallySubject, UUID]
+_Counted = dict[tuple[int, _Subject], Counts]
+_EVERYTHING: _Subject = (TallySubject.EVERYTHING, EVERYTHING)
+
+
 class Counter:
     """Counts by minute, consumer and endpoint. Used by one thread at a time, or under its owner's lock."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[int, UUID, UUID | None], Counts] = {}
+        self._overall: _Counted = {}
+        self._subjects: _Counted = {}
 
     def attempted(self, delivery: Claimed, outcome: Outcome) -> None:
         now = time.time()
-        counts = self._of(int(now) // 60, delivery.consumer_id, delivery.endpoint_id)
-        counts.durations[bisect_left(BOUNDS_MS, outcome.duration_ms)] += 1
-        if not isinstance(outcome.verdict, Delivered):
-            counts.failed += 1
-            counts.dead += isinstance(outcome.verdict, Dead)
-            return
-        counts.delivered += 1
+        minute = int(now) // 60
+        endpoint = (TallySubject.ENDPOINT, delivery.endpoint_id)
+        consumer = (TallySubject.CONSUMER, delivery.consumer_id)
+        duration = bisect_left(BOUNDS_MS, outcome.duration_ms)
         # A replay says nothing about how fast events arrive.
-        if delivery.number == delivery.attempt_in_round:
-            # An event's id begins with the millisecond at which it was accepted.
-            counts.latencies[bisect_left(BOUNDS_MS, now * 1000 - (delivery.event_id.int >> 80))] += 1
+        first_round = delivery.number == delivery.attempt_in_round
+        # An event's id begins with the millisecond at which it was accepted.
+        latency = bisect_left(BOUNDS_MS, now * 1000 - (delivery.event_id.int >> 80)) if first_round else None
+        for counts in (
+            _of(self._overall, minute, _EVERYTHING),
+            _of(self._subjects, minute, consumer),
+            _of(self._subjects, minute, endpoint),
+        ):
+            counts.durations[duration] += 1
+            if not isinstance(outcome.verdict, Delivered):
+                counts.failed += 1
+                counts.dead += isinstance(outcome.verdict, Dead)
+                continue
+            counts.delivered += 1
+            if latency is not None:
+                counts.latencies[latency] += 1
 
     def accepted(self, consumer_id: UUID, count: int) -> None:
-        self._of(int(time.time()) // 60, consumer_id, None).accepted += count
+        minute = int(time.time()) // 60
+        _of(self._overall, minute, _EVERYTHING).accepted += count
+        _of(self._subjects, minute, (TallySubject.CONSUMER, consumer_id)).accepted += count
 
-    def take(self) -> str | None:
-        """What was counted since the last time, as ADD wants it; None when that is nothing."""
-        taken, self._counts = self._counts, {}
+    def take(self, *, whole: bool = True) -> str | None:
+        """What was counted since the last time, as ADD wants it; None when that is nothing.
+
+        Not `whole`: only the overall figures. Each subject is three rows, and there may be thousands of them.
+        """
+        taken, self._overall = self._overall, {}
+        if whole:
+            taken, self._subjects = taken | self._subjects, {}
         if not taken:
             return None
-        sums: dict[tuple[str, str, UUID, int], Counts] = {}
-        for (minute, consumer_id, endpoint_id), counts in taken.items():
-            subjects = [(TallySubject.EVERYTHING, EVERYTHING), (TallySubject.CONSUMER, consumer_id)]
-            if endpoint_id is not None:
-                subjects.append((TallySubject.ENDPOINT, endpoint_id))
-            starts = (minute * 60, minute // 60 * 3600, minute // 1440 * 86_400)
-            for span, at in zip((Span.MINUTE, Span.HOUR, Span.DAY), starts, strict=True):
-                for kind, subject_id in subjects:
-                    sums.setdefault((span.value, kind.value, subject_id, at), Counts()).add(counts)
-        return orjson.dumps([_row(*key, counts) for key, counts in sums.items()]).decode()
-
-    def _of(self, minute: int, consumer_id: UUID, endpoint_id: UUID | None) -> Counts:
-        key = (minute, consumer_id, endpoint_id)
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = Counts()
-        return counts
+        return orjson.dumps([_row(*key, counts) for key, counts in _by_span(taken).items()]).decode()
 
 
-async def flush(counter: Counter, connection: psycopg.AsyncConnection) -> None:
+def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
+    counts = counted.get((minute, subject))
+    if counts is None:
+        counts = counted[minute, subject] = Counts()
+    return counts
+
+
+def _by_span(counted: _Counted) -> dict[tuple[str, _Subject, int], Counts]:
+    sums: dict[tuple[str, _Subject, int], Counts] = {}
+    for (minute, subject), counts in counted.items():
+        starts = (minute * 60, minute // 60 * 3600, minute // 1440 * 86_400)
+        for span, at in zip((Span.MINUTE, Span.HOUR, Span.DAY), starts, strict=True):
+            key = (span.value, subject, at)
+            before = sums.get(key)
+            # Mostly one minute at a time: then its counts are those of its hour and day too.
+            sums[key] = counts if before is None else _sum(before, counts)
+    return sums
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    both = Counts()
+    both.add(one)
+    both.add(other)
+    return both
+
+
+async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole: bool) -> None:
     """For the pump. Statistics that cannot be written are let go: nothing waits for them."""
-    if rows := counter.take():
+    if rows := counter.take(whole=whole):
         try:
             await connection.execute(ADD, {"rows": rows})
         except psycopg.Error as error:
@@ -160,9 +196,10 @@ def add_now(rows: str) -> None:
         cursor.execute(ADD, {"rows": rows})
 
 
-def _row(span: str, kind: str, subject_id: UUID, at: int, counts: Counts) -> dict[str, Any]:
+def _row(span: str, subject: _Subject, at: int, counts: Counts) -> dict[str, Any]:
+    kind, subject_id = subject
     return {
-        "span": span, "kind": kind, "id": subject_id, "at": at, "accepted": counts.accepted,
+        "span": span, "kind": kind.value, "id": subject_id, "at": at, "accepted": counts.accepted,
         "delivered": counts.delivered, "failed": counts.failed, "dead": counts.dead,
         "durations": _literal(counts.durations), "latencies": _literal(counts.latencies),
     }  # fmt: skip
