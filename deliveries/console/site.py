@@ -81,6 +81,7 @@ class ConsoleSite(UnfoldAdminSite):
         context: dict[str, Any] = super().each_context(request)
         if request.user.is_authenticated:
             context["holds"] = list(Hold.objects.select_related("consumer").order_by("-consumer_id"))
+            context["is_all_held"] = any(hold.consumer_id is None for hold in context["holds"])
             context["may_operate"] = may_operate(request.user)
         return context
 

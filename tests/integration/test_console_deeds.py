@@ -170,6 +170,7 @@ def test_a_replay_is_cancelled_with_what_is_left_in_the_audit_log(operator: Clie
 def test_a_kill_switch_shows_in_a_banner_on_every_page_until_it_is_off(operator: Client, acme: Consumer) -> None:
     operator.post("/admin/switches/on/", {"scope": "everything", "why": "bad deploy"})
     assert Hold.objects.get().reason == "bad deploy"
+    assert b"Held: nothing goes out" in operator.get("/admin/").content
     for path in ("", "dead-letters/", "subscriptions/eventtype/"):
         assert (
             b"nothing goes out.</strong>" in logged_in(f"reader{path}", is_superuser=True).get(f"/admin/{path}").content
