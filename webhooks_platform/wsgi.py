@@ -12,6 +12,8 @@ from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the s
 
 refuse_nonsense()
 
-# What was loaded stays for ever: the collector need not look at it again and again.
+# What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
+# of an emit's CPU time was its.
 gc.collect()
 gc.freeze()
+gc.set_threshold(20_000, 20, 50)
