@@ -21,6 +21,9 @@ SWEPT = "webhooks:swept"
 # The same for the sweeps of a time when the bell is full.
 SWEPT_AMID_PLENTY = "webhooks:swept_amid_plenty"
 _RUNG = "webhooks:rung"
+# Celery's own list of messages. While every worker runs a pump nobody takes them, and more would only pile up.
+_QUEUE = "deliveries"
+_MOST_MESSAGES = 100
 # At most one message per this time says that pumps are wanted (milliseconds).
 _COALESCE_MS = 500
 # After a failed ring, leave Redis alone for this long (seconds).
@@ -56,8 +59,9 @@ def _ring_members(members: Iterable[str], *, client: "redis.Redis") -> None:
         # NX keeps the place in the queue of an endpoint that waits already; the others queue up in the order given.
         pipe.zadd(READY, {member: now + place * 1e-6 for place, member in enumerate(members)}, nx=True)
         pipe.set(_RUNG, 1, nx=True, px=_COALESCE_MS)
-        _, first = pipe.execute()
-    if first:
+        pipe.llen(_QUEUE)
+        _, first, messages = pipe.execute()
+    if first and messages < _MOST_MESSAGES:
         from deliveries.tasks import deliver_due
 
         deliver_due.apply_async(retry=False, expires=60)

@@ -189,8 +189,9 @@ DELIVERY_LEASE_SECONDS = env.float("DELIVERY_LEASE_SECONDS", default=15)
 DELIVERY_LEASE_RENEW_SECONDS = env.float("DELIVERY_LEASE_RENEW_SECONDS", default=4)
 # How often due work that no message announced is looked for (seconds).
 DELIVERY_SWEEP_SECONDS = env.float("DELIVERY_SWEEP_SECONDS", default=1)
-# A pump with nothing to do for this long ends its task (seconds).
-DELIVERY_IDLE_SECONDS = env.float("DELIVERY_IDLE_SECONDS", default=5)
+# A pump with nothing to do for this long ends its task (seconds). The next event then waits for a new one to start,
+# which takes some tenths of a second.
+DELIVERY_IDLE_SECONDS = env.float("DELIVERY_IDLE_SECONDS", default=300)
 # How long a worker that was told to stop waits for what is in flight (seconds). Attempts take 30 s at most.
 DELIVERY_DRAIN_SECONDS = env.float("DELIVERY_DRAIN_SECONDS", default=35)
 # Private and loopback targets are refused, except inside these networks (comma-separated CIDR).
