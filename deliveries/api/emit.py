@@ -47,11 +47,10 @@ def _plain_event(request: HttpRequest) -> NewEvent | None:
     meta = request.META
     if meta.get("CONTENT_TYPE") != "application/json" or "HTTP_IDEMPOTENCY_KEY" in meta:
         return None
-    # Also false where there is no length, or one that is none.
-    if not 0 < int(meta.get("CONTENT_LENGTH") or 0) <= settings.MAX_BODY_BYTES:
-        return None
     try:
+        if not 0 < int(meta.get("CONTENT_LENGTH") or 0) <= settings.MAX_BODY_BYTES:
+            return None
         shape = read_event(loads(request.body), traceparent=read_traceparent(meta.get("HTTP_TRACEPARENT")))
-    except Problem:
+    except (Problem, ValueError):  # not JSON, or a length that is no number
         return None
     return shape if isinstance(shape, NewEvent) else None

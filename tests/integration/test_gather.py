@@ -123,6 +123,12 @@ def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> N
     assert Event.objects.count() == 3
 
 
+def test_a_length_that_is_no_number_is_refused(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    assert api.post("events/", EVENT, headers={"Content-Length": "many"}).status_code == 400
+    assert Event.objects.count() == 3
+
+
 def test_a_deleted_consumer_s_uid_given_to_another_reaches_the_other(known: tuple[Api, ApiKey], acme: Consumer) -> None:
     api, _ = known
     Consumer.objects.filter(id=acme.id).update(deleted_at=timezone.now(), uid=None)
