@@ -1,7 +1,8 @@
 """The one way out to receivers: httpx's transport interface over aiohttp's connection pool, guarded at the dial.
 
-The four aiohttp calls in `_ask` are those its ClientSession makes. Making them here saves a quarter of the CPU per
-request, and shows what a session hides: which connection was used, and whether it had been used before.
+aiohttp dials, pools connections and parses answers; a request is a few lines that we write ourselves. Its session and
+its request objects would double the CPU per request, and hide which connection was used and whether it had been used
+before. Through a proxy a request is aiohttp's own, since it also has to speak to the proxy.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import aiohttp
 import httpx
-from aiohttp import hdrs
+from aiohttp import StreamReader, hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
@@ -67,7 +68,7 @@ class Post(httpx.Request):
 class Reply(httpx.Response):
     """The answer to a `Post`, its head arrived, with only what its sender looks at."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: "_Answer") -> None:
         self.status_code = answer.status
         self.raw_headers = answer.raw_headers
         self.stream = _Body(answer)
@@ -104,6 +105,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             for scheme in ("http", "https")
         }
         self._route = lru_cache(maxsize=32_768)(self._find_route)
+        self._dialled = lru_cache(maxsize=8192)(
+            lambda origin: _Request("POST", origin, loop=asyncio.get_running_loop())
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Raises `RefusedTarget`, or httpx's errors with the operating system's own as their cause."""
@@ -129,20 +133,17 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         target = parse_target(url, policy=self._policy)
         if self._proxy and target.address is None:
             check_as_public(scheme=target.scheme, port=target.port, policy=self._policy)
-        return _Route(URL(target.url, encoded=True), self._connectors[target.scheme])
+        url = URL(target.url, encoded=True)
+        dialled = self._dialled(url.origin())
+        start = f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {dialled.headers[hdrs.HOST]}"
+        return _Route(target.url, start, dialled, self._connectors[target.scheme])
 
-    async def _ask(self, request: Post, *, route: "_Route", fresh: bool = False) -> aiohttp.ClientResponse:
-        post = _Request(
-            request.method,
-            route.url,
-            headers=request.plain_headers,
-            data=request.body,
-            proxy=self._proxy,
-            loop=asyncio.get_running_loop(),
-        )
+    async def _ask(self, request: Post, *, route: "_Route", fresh: bool = False) -> "_Answer":
+        dialled = self._proxied(request, route) if self._proxy else route.dialled
+        written = b"" if self._proxy else _written(request, route.start)
         if fresh:
-            route.connector.forget_idle(post.connection_key)
-        connection = await route.connector.connect(post, [], _TIMEOUT)
+            route.connector.forget_idle(dialled.connection_key)
+        connection = await route.connector.connect(dialled, [], _TIMEOUT)
         wire = connection.protocol
         assert isinstance(wire, _Wire)
         if wire.should_close:
@@ -153,7 +154,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         trail.connected, trail.address = True, None if self._proxy else wire.peer_address()
         reused = wire.start_request()
         try:
-            return await _converse(post, connection)
+            if self._proxy:
+                return await _converse_as_aiohttp(dialled, connection)
+            return await _converse(wire, connection, written)
         except aiohttp.ClientConnectionError:
             # Receivers close idle connections whenever they like, and our request may cross that on its way. Silence
             # on a connection that worked before means just this, and is no failed attempt: ask once more. Should the
@@ -162,8 +165,18 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 raise
         return await self._ask(request, route=route, fresh=True)
 
+    def _proxied(self, request: Post, route: "_Route") -> "_Request":
+        return _Request(
+            request.method,
+            URL(route.url, encoded=True),
+            headers=request.plain_headers,
+            data=request.body,
+            proxy=self._proxy,
+            loop=asyncio.get_running_loop(),
+        )
 
-def _whole(answer: aiohttp.ClientResponse) -> httpx.Response:
+
+def _whole(answer: "_Answer") -> httpx.Response:
     return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer))
 
 
@@ -173,21 +186,75 @@ def _as_post(request: httpx.Request) -> Post:
     return Post(url=str(request.url), headers=headers, body=request.read(), trail=trail)
 
 
-async def _converse(post: aiohttp.ClientRequest, connection: Connection) -> aiohttp.ClientResponse:
+def _dialled(origin: URL) -> "_Request":
+    return _Request("POST", origin, loop=asyncio.get_running_loop())
+
+
+def _written(request: Post, start: str) -> bytes:
+    """The request as it goes on the wire."""
+    lines = [start]
+    lines += [f"{name}: {value}" for name, value in request.plain_headers]
+    names = {name.lower() for name, _ in request.plain_headers}
+    lines += [f"{name}: {value}" for name, value in _DEFAULT_HEADERS.items() if name.lower() not in names]
+    lines += [f"Content-Length: {len(request.body)}", "", ""]
+    head = "\r\n".join(lines)
+    # Names and values were checked when they were set. Should one hold a line's end all the same, nothing is sent.
+    if not head.count("\r") == head.count("\n") == len(lines):
+        raise ValueError("A header holds the end of a line.")
+    return head.encode() + request.body
+
+
+class _Answer(NamedTuple):
+    status: int
+    raw_headers: Sequence[tuple[bytes, bytes]]
+    content: StreamReader
+    # Gives the connection back after a body that was read to its end; takes it down after any other.
+    end: Callable[[], None]
+
+
+async def _converse(wire: "_Wire", connection: Connection, written: bytes) -> _Answer:
+    try:
+        if wire.transport is None or wire.transport.is_closing():
+            raise aiohttp.ClientConnectionResetError("The connection is gone.")
+        wire.transport.write(written)
+        while True:
+            message, content = await wire.read()
+            # A 100 or a 103 comes before the answer; a 101 is one.
+            if not 100 <= message.code <= 199 or message.code == 101:
+                break
+    except HttpProcessingError as error:
+        connection.close()
+        raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
+    except BaseException:
+        connection.close()
+        raise
+    return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
+
+
+def _end(connection: Connection, content: StreamReader) -> None:
+    if content.is_eof():
+        connection.release()
+    else:
+        connection.close()
+
+
+async def _converse_as_aiohttp(post: aiohttp.ClientRequest, connection: Connection) -> _Answer:
     try:
         answer = await post.send(connection)
         try:
-            return await answer.start(connection)
+            await answer.start(connection)
         except BaseException:
             answer.close()
             raise
     except BaseException:
         connection.close()
         raise
+    # A body read to its end has given its connection back by itself.
+    return _Answer(answer.status, answer.raw_headers, answer.content, lambda: answer.closed or answer.close())
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: _Answer) -> None:
         self._answer = answer
 
     def __aiter__(self) -> "_Body":
@@ -205,9 +272,7 @@ class _Body(httpx.AsyncByteStream):
         return chunk
 
     async def aclose(self) -> None:
-        # A body read to its end has given its connection back by now; any other takes it down.
-        if not self._answer.closed:
-            self._answer.close()
+        self._answer.end()
 
 
 # Some firewalls want an Accept. Answers are stored as they come, so they are asked for uncompressed.
@@ -308,7 +373,11 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Route(NamedTuple):
-    url: URL
+    url: str
+    # The first lines of a request: what is asked for, and of whom.
+    start: str
+    # What aiohttp dials by and tells connections apart by; the same for all of one host.
+    dialled: _Request
     connector: _Connector
 
 
