@@ -133,9 +133,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         target = parse_target(url, policy=self._policy)
         if self._proxy and target.address is None:
             check_as_public(scheme=target.scheme, port=target.port, policy=self._policy)
-        url = URL(target.url, encoded=True)
-        dialled = self._dialled(url.origin())
-        start = f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {dialled.headers[hdrs.HOST]}"
+        judged = URL(target.url, encoded=True)
+        dialled = self._dialled(judged.origin())
+        start = f"POST {judged.raw_path_qs} HTTP/1.1\r\nHost: {dialled.headers[hdrs.HOST]}"
         return _Route(target.url, start, dialled, self._connectors[target.scheme])
 
     async def _ask(self, request: Post, *, route: "_Route", fresh: bool = False) -> "_Answer":
@@ -249,8 +249,13 @@ async def _converse_as_aiohttp(post: aiohttp.ClientRequest, connection: Connecti
     except BaseException:
         connection.close()
         raise
+    return _Answer(answer.status, answer.raw_headers, answer.content, partial(_end_as_aiohttp, answer))
+
+
+def _end_as_aiohttp(answer: aiohttp.ClientResponse) -> None:
     # A body read to its end has given its connection back by itself.
-    return _Answer(answer.status, answer.raw_headers, answer.content, lambda: answer.closed or answer.close())
+    if not answer.closed:
+        answer.close()
 
 
 class _Body(httpx.AsyncByteStream):
