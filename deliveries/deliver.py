@@ -171,9 +171,7 @@ class Pump:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
-            # Few enough of them that each has some slots: one that uses up its share is visited again, and where most
-            # have a single delivery that would be twice the visits.
-            endpoint_ids = self._next_endpoints(min(max(1, free // _SHARE), _ENDPOINTS_PER_CLAIM))
+            endpoint_ids = self._next_endpoints(min(_turns(free), _ENDPOINTS_PER_CLAIM))
             share = max(1, free // len(endpoint_ids))
             try:
                 async with self._pool.connection() as connection:
@@ -431,6 +429,15 @@ class Pump:
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
             if idle and self._bell_works and not self._in_flight and not self._ready:
                 self.stop()
+
+
+def _turns(free: int) -> int:
+    """How many endpoints have their turn at so many free slots.
+
+    Each with a few slots: one that uses up its share is visited again, and where most have a single delivery that would
+    be twice the visits. Where slots are few, one slot each, so that nobody waits long for a turn.
+    """
+    return free // _SHARE if free >= _SHARE**2 else free
 
 
 def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:

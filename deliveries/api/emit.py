@@ -28,6 +28,8 @@ def quickly(request: HttpRequest) -> HttpResponse | None:
     allowance = rate_limit.take(str(caller.key_id))
     if allowance is not None and allowance.retry_after_seconds is not None:
         return None
+    # Taken once, whichever way this request goes on.
+    request.allowance = allowance  # type: ignore[attr-defined]
     gathered = gather.accept(new, key_id=caller.key_id, now=timezone.now())
     if gathered is None:
         return None

@@ -123,6 +123,14 @@ def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> N
     assert Event.objects.count() == 3
 
 
+def test_an_emit_that_changes_from_the_short_way_to_the_long_counts_once(acme: Consumer, settings: Any) -> None:
+    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 1, 3
+    api = Api(keys.issue(role=Role.PRODUCER)[1])
+    # The first makes the key known; each of the others begins on the short way.
+    answers = [api.post("events/", {**EVENT, "consumer": "nobody"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
+
+
 def test_a_length_that_is_no_number_is_refused(known: tuple[Api, ApiKey]) -> None:
     api, _ = known
     assert api.post("events/", EVENT, headers={"Content-Length": "many"}).status_code == 400
