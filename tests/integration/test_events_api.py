@@ -1,5 +1,6 @@
 """Events in and what they hang on: emitting, the catalogue, consumers, limits, and reading it all back."""
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -677,11 +678,11 @@ def test_s10_a_list_of_keys_tells_them_apart_and_gives_none_away(producer: Api, 
 # ── The rate limit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_key_that_asks_too_fast_is_told_when_to_come_back(producer: Api, acme: Consumer, settings: Settings) -> None:
+def test_a_key_that_asks_too_fast_is_told_when_to_come_back(acme: Consumer, settings: Settings) -> None:
     settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 1, 2
     other = Api(keys.issue(role=Role.PRODUCER)[1])
 
-    answers = [producer.post("events/", EVENT) for _ in range(3)]
+    answers, stored = asked_within_a_second(3)
 
     assert [answer.status_code for answer in answers] == [202, 202, 429]
     shown = [(answer["RateLimit-Limit"], answer["RateLimit-Remaining"]) for answer in answers]
@@ -690,9 +691,19 @@ def test_a_key_that_asks_too_fast_is_told_when_to_come_back(producer: Api, acme:
     refused = answers[2]
     assert (refused.json()["code"], refused["Retry-After"]) == ("rate_limited", "1")
     assert refused["Content-Type"] == "application/problem+json"
-    assert Event.objects.count() == 2
+    assert stored == 2
     # Another key has a limit of its own.
     assert other.post("events/", EVENT).status_code == 202
+
+
+def asked_within_a_second(count: int) -> tuple[list[Any], int]:
+    """So many emits with a new key, and how many events they stored. A machine that was busy meanwhile tries again."""
+    for _ in range(20):
+        api, before, begun = Api(keys.issue(role=Role.PRODUCER)[1]), Event.objects.count(), time.monotonic()
+        answers = [api.post("events/", EVENT) for _ in range(count)]
+        if time.monotonic() - begun < 0.9:
+            return answers, Event.objects.count() - before
+    raise AssertionError(f"never {count} requests within a second")
 
 
 def test_without_a_limit_no_header_speaks_of_one(producer: Api, acme: Consumer, settings: Settings) -> None:
