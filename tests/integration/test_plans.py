@@ -49,20 +49,20 @@ def test_a_huge_parked_backlog_is_touched_by_no_statement_of_the_hot_path(acme: 
         run(f"SET LOCAL plan_cache_mode = {mode}")
         claimed = explained(claim.CLAIM_DUE, lease_id=ids.new_uuid(), share=2, limit=1000)
         assert rows(claimed) == 80
-        assert problems(claimed, index="delivery_due", buffers_per_row=40) == []
+        assert problems(claimed, index="delivery_due", buffers_per_row=60) == []
 
         due = explained(sweep.FIND_DUE_ENDPOINTS, limit=1000)
         assert rows(due) == 40
-        assert problems(due, index="delivery_due", buffers_per_row=20) == []
+        assert problems(due, index="delivery_due", buffers_per_row=50) == []
 
         in_flight = list(Delivery.objects.filter(state="in_flight"))
         settled = explained(settle.SETTLE, **outcomes(in_flight))
         assert rows(settled) == 80
-        assert problems(settled, index="deliveries_delivery_pkey", buffers_per_row=40) == []
+        assert problems(settled, index="deliveries_delivery_pkey", buffers_per_row=60) == []
 
     buried = explained(lifecycle.BURY, endpoint_id=healthy[0].id, limit=1000)
     assert Delivery.objects.filter(dead_reason="endpoint_deleted").count() == 1
-    assert problems(buried, index="delivery_due", buffers_per_row=60, changed=1) == []
+    assert problems(buried, index="delivery_due", buffers_per_row=300, changed=1) == []
 
 
 def _store_parked(consumer: Consumer, endpoint_id: Any) -> None:
