@@ -17,8 +17,8 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from deliveries import bell, catalogue, tally
-from deliveries.ingest import NewEvent, render, takes_one_statement, version_of
-from deliveries.store import Belief, Stored, store_if_still_true
+from deliveries.ingest import NewEvent, log_accepted, render, version_of
+from deliveries.store import Belief, Stored, is_plain, store_if_still_true
 from subscriptions import ids
 from subscriptions.together import Together
 
@@ -30,6 +30,7 @@ _MOST_REMEMBERED = 10_000
 
 class Gathered(NamedTuple):
     event: Stored
+    data: dict[str, Any]
     # How its consumer is shown.
     consumer: str
 
@@ -62,12 +63,22 @@ _memory: dict[tuple[str, str, str], _Remembered] = {}
 
 def accept(new: NewEvent, *, key_id: UUID, now: datetime) -> Gathered | None:
     """Stored, counted and rung for; or None, with nothing written, where this event needs the long way."""
-    if not takes_one_statement([new]):
+    return _together().do(_plain(new, key_id, now)) if is_plain(new) else None
+
+
+def accept_batch(new_events: Sequence[NewEvent], *, key_id: UUID, now: datetime) -> list[Gathered] | None:
+    """All of them; or None, with nothing written, where one of them needs the long way."""
+    if not all(map(is_plain, new_events)):
         return None
+    gathered = _accept_all([_plain(new, key_id, now) for new in new_events], whole=True)
+    return [one for one in gathered if one is not None] or None
+
+
+def _plain(new: NewEvent, key_id: UUID, now: datetime) -> _Plain:
     event_id, api_version = ids.new_uuid(), version_of(new)
     public_id = ids.show("evt", event_id)
     body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
-    return _together().do(_Plain(event_id, public_id, new, api_version, body, now, key_id))
+    return _Plain(event_id, public_id, new, api_version, body, now, key_id)
 
 
 @lru_cache(maxsize=1)
@@ -75,24 +86,36 @@ def _together() -> "Together[_Plain, Gathered | None]":
     return Together(_accept_all, at_most=_AT_MOST)
 
 
-def _accept_all(plain: Sequence[_Plain]) -> list[Gathered | None]:
+def _accept_all(plain: Sequence[_Plain], *, whole: bool = False) -> list[Gathered | None]:
+    """No request of Django's surrounds this, so nobody else sees to the connection. `whole`: all of them or none."""
+    connection.close_if_unusable_or_obsolete()
+    try:
+        return _accepted(plain, whole)
+    finally:
+        connection.close_if_unusable_or_obsolete()
+
+
+def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     try:
         _learn({one.name for one in plain if one.name not in _memory})
     except (OperationalError, InterfaceError):
         # Nothing was written, and the connection may have died while it was idle: the long way makes a new one.
-        connection.close_if_unusable_or_obsolete()
         return [None] * len(plain)
-    good = {one.id: believed for one in plain if (believed := _believed(one, _memory.get(one.name)))}
+    good = [believed for one in plain if (believed := _believed(one, _memory.get(one.name)))]
+    if not good or (whole and len(good) < len(plain)):
+        return [None] * len(plain)
     try:
-        counts, endpoint_ids = store_if_still_true(list(good.values())) if good else ({}, [])
+        stored, endpoint_ids = store_if_still_true(good, whole=whole)
     except (OperationalError, InterfaceError):
         raise
     except DatabaseError:
         # One of them cannot be stored, and so none was. Each finds out by itself.
         return [None] * len(plain)
     bell.ring(endpoint_ids)
-    tally.count_accepted(good[event_id][0].consumer_id for event_id in counts)
-    return [_gathered(one, good, counts) for one in plain]
+    tally.count_accepted(event.consumer_id for event in stored)
+    log_accepted(stored)
+    by_id = {event.public_id: event for event in stored}
+    return [_gathered(one, by_id.get(one.public_id)) for one in plain]
 
 
 def _learn(names: Iterable[tuple[str, str, str]]) -> None:
@@ -139,11 +162,10 @@ def _believed(one: _Plain, known: _Remembered | None) -> tuple[Stored, Belief] |
     return event, Belief(key_id=one.key_id, consumer_uid=known.consumer_uid, schema_hash=known.schema_hash)
 
 
-def _gathered(one: _Plain, good: dict[UUID, tuple[Stored, Belief]], counts: dict[UUID, int]) -> Gathered | None:
+def _gathered(one: _Plain, stored: Stored | None) -> Gathered | None:
     known = _memory.get(one.name)
-    if known is None or one.id not in counts:
+    if known is None or stored is None:
         # Something has changed, or the key is gone: next time we look anew.
         _memory.pop(one.name, None)
         return None
-    shown = known.consumer_uid or ids.show("con", known.consumer_id)
-    return Gathered(good[one.id][0]._replace(delivery_count=counts[one.id]), shown)
+    return Gathered(stored, one.new.data, known.consumer_uid or ids.show("con", known.consumer_id))

@@ -8,9 +8,10 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -19,7 +20,7 @@ from django.db import connection
 
 from deliveries import catalogue
 from deliveries.models import Event
-from deliveries.store import Stored, store
+from deliveries.store import Stored, is_plain, store
 from subscriptions import ids
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,7 @@ NEXT_SEQUENCES = """
 """Takes the next numbers of each key and holds it until commit, so a rollback leaves no gap. Locks in key order."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(NamedTuple):
     """One event as a producer sent it, its shape already checked."""
 
     consumer: str
@@ -57,20 +57,17 @@ class NewEvent:
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     event: Stored
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(NamedTuple):
     """The producer's own id came before, with the same content. This is that event."""
 
     event: Event | Stored
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     code: str
     detail: str
     pointer: str = ""
@@ -91,9 +88,8 @@ class Raced(Exception):
     """Another transaction took one of the producer ids a moment ago. Roll back and accept again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    index: int
+class _Draft(NamedTuple):
+    place: int
     new: NewEvent
     id: UUID
     public_id: str
@@ -101,19 +97,10 @@ class _Draft:
     api_version: str
     sequence: int | None = None
 
-    def rendered(self, now: datetime) -> bytes:
-        return render(
-            public_id=self.public_id,
-            new=self.new,
-            api_version=self.api_version,
-            sequence=self.sequence,
-            created_at=now,
-        )
-
 
 def takes_one_statement(new_events: Sequence[NewEvent]) -> bool:
-    """Whether accepting these writes in one statement, a transaction by itself: no own ids, no keys to count."""
-    return all(new.producer_id is None and new.ordering_key is None for new in new_events)
+    """Whether accepting these writes in one statement, a transaction by itself."""
+    return all(map(is_plain, new_events))
 
 
 def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
@@ -125,7 +112,8 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     known.types.note_use({draft.new.type for draft in fresh})
     fresh = _with_sequences(fresh)
     endpoint_ids = _store(fresh, results, now=now)
-    _settle_repeats(drafts, results)
+    if len(results) < len(new_events):
+        _settle_repeats(drafts, results)
     return Outcome(
         results=[results[index] for index in range(len(new_events))],
         endpoint_ids=endpoint_ids,
@@ -168,14 +156,16 @@ def log_accepted(events: Sequence[Stored]) -> None:
         logger.info("events.accepted", extra={"fields": fields})
 
 
+@lru_cache(maxsize=64)
 def show_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
+    default_version = str(settings.DEFAULT_API_VERSION)
     return catalogue.look_up(
         {new.consumer for new in new_events},
-        {(new.type, version_of(new)) for new in new_events},
+        {(type, version or default_version) for type, version in {(new.type, new.api_version) for new in new_events}},
         register=settings.UNKNOWN_EVENT_TYPES == "register",
     )
 
@@ -186,22 +176,21 @@ def version_of(new: NewEvent) -> str:
 
 def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: dict[int, Result]) -> list[_Draft]:
     """Those that have a consumer and a type they may have; the others are refused here."""
-    addressed = []
+    drafts = []
+    default_version = str(settings.DEFAULT_API_VERSION)
     for index, new in enumerate(new_events):
         consumer_id = known.consumer_ids.get(new.consumer)
         if consumer_id is None:
             results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
-        else:
-            event_id = ids.new_uuid()
-            public_id = new.producer_id or ids.show("evt", event_id)
-            addressed.append(_Draft(index, new, event_id, public_id, consumer_id, version_of(new)))
-    drafts = []
-    for draft in addressed:
-        refusal = known.types.check(draft.new.type, draft.api_version, draft.new.data)
-        if refusal is None:
-            drafts.append(draft)
-        else:
-            results[draft.index] = Refused(refusal.code, refusal.detail, refusal.pointer)
+            continue
+        api_version = new.api_version or default_version
+        refusal = known.types.check(new.type, api_version, new.data)
+        if refusal is not None:
+            results[index] = Refused(refusal.code, refusal.detail, refusal.pointer)
+            continue
+        event_id = ids.new_uuid()
+        public_id = new.producer_id or ids.show("evt", event_id)
+        drafts.append(_Draft(index, new, event_id, public_id, consumer_id, api_version))
     return drafts
 
 
@@ -216,7 +205,7 @@ def _without_duplicates(drafts: list[_Draft], results: dict[int, Result]) -> lis
         name = (draft.consumer_id, draft.new.producer_id)
         event = existing.get(name)
         if event is not None:
-            results[draft.index] = _compared(event, draft.new)
+            results[draft.place] = _compared(event, draft.new)
         elif draft.new.producer_id is None or name not in seen:
             kept.append(draft)
             seen.add(name)
@@ -266,23 +255,23 @@ def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:
         )
         last = {(consumer_id, key): sequence for consumer_id, key, sequence in cursor.fetchall()}
     numbers = {
-        draft.index: last[name] - len(group) + position
+        draft.place: last[name] - len(group) + position
         for name, group in keyed.items()
         for position, draft in enumerate(group, start=1)
     }
-    return [replace(draft, sequence=numbers.get(draft.index)) for draft in drafts]
+    return [draft._replace(sequence=numbers.get(draft.place)) for draft in drafts]
 
 
 def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> list[UUID]:
     if not drafts:
         return []
     events = [_stored(draft, now=now) for draft in drafts]
-    counts, endpoint_ids = store(events)
-    if len(counts) != len(events):
+    stored, endpoint_ids = store(events)
+    if len(stored) != len(events):
         # Keeping the rest would leave gaps in sequences; a fresh transaction finds the duplicate before it counts.
         raise Raced
-    for draft, event in zip(drafts, events, strict=True):
-        results[draft.index] = Accepted(event._replace(delivery_count=counts[event.id]))
+    for draft, event in zip(drafts, stored, strict=True):
+        results[draft.place] = Accepted(event)
     return endpoint_ids
 
 
@@ -294,7 +283,13 @@ def _stored(draft: _Draft, *, now: datetime) -> Stored:
         type=draft.new.type,
         api_version=draft.api_version,
         producer_id=draft.new.producer_id,
-        body=draft.rendered(now),
+        body=render(
+            public_id=draft.public_id,
+            new=draft.new,
+            api_version=draft.api_version,
+            sequence=draft.sequence,
+            created_at=now,
+        ),
         created_at=now,
         occurred_at=draft.new.occurred_at,
         ordering_key=draft.new.ordering_key,
@@ -308,8 +303,8 @@ def _settle_repeats(drafts: list[_Draft], results: dict[int, Result]) -> None:
     first: dict[tuple[UUID, str | None], Stored] = {}
     for draft in drafts:
         name = (draft.consumer_id, draft.new.producer_id)
-        result = results.get(draft.index)
+        result = results.get(draft.place)
         if isinstance(result, Accepted):
             first[name] = result.event
         elif result is None:
-            results[draft.index] = _compared(first[name], draft.new)
+            results[draft.place] = _compared(first[name], draft.new)

@@ -1,6 +1,11 @@
-"""Part of accept: the one statement that stores events and what is owed for them."""
+"""Part of accept: the one statement that stores events and what is owed for them.
+
+Events of one consumer, type and version are of one kind. What they share is sent and looked up once per kind: which
+endpoints want them, and whether what was believed of them is still true.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,52 +16,85 @@ from django.db import connection
 
 from subscriptions.event_types import patterns_for
 
-_EVENTS = """
-    SELECT event.* FROM json_to_recordset(%(events)s::json) AS event (
-        id uuid, consumer_id uuid, type text, patterns text, api_version text, producer_id text, body text,
-        created_at timestamptz, occurred_at timestamptz, ordering_key text, sequence bigint, traceparent text,
-        key_id uuid, consumer_uid text, schema_hash text
+_KINDS = """
+    kind AS MATERIALIZED (
+        SELECT * FROM json_to_recordset(%(kinds)s::json) AS kind (
+            kind int, consumer_id uuid, type text, patterns text, api_version text
+        )
     )
 """
 # What `gather` knew a moment ago, looked at again in the very statement that relies on it.
-_STILL_TRUE = """
-    JOIN subscriptions_consumer consumer
-        ON consumer.id = event.consumer_id AND consumer.deleted_at IS NULL
-        AND consumer.uid IS NOT DISTINCT FROM event.consumer_uid
-    JOIN subscriptions_apikey key
-        ON key.id = event.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
-    JOIN subscriptions_eventtype known ON known.name = event.type AND known.archived_at IS NULL
-    LEFT JOIN subscriptions_eventtypeversion version
-        ON version.event_type_id = event.type AND version.api_version = event.api_version AND version.schema IS NOT NULL
-    WHERE md5(version.schema::text) IS NOT DISTINCT FROM event.schema_hash
+_KINDS_STILL_TRUE = """
+    believed AS MATERIALIZED (
+        SELECT kind.* FROM json_to_recordset(%(kinds)s::json) AS kind (
+            kind int, consumer_id uuid, type text, patterns text, api_version text,
+            key_id uuid, consumer_uid text, schema_hash text
+        )
+        JOIN subscriptions_consumer consumer
+            ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
+            AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
+        JOIN subscriptions_apikey key
+            ON key.id = kind.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
+        JOIN subscriptions_eventtype known ON known.name = kind.type AND known.archived_at IS NULL
+        LEFT JOIN subscriptions_eventtypeversion version
+            ON version.event_type_id = kind.type AND version.api_version = kind.api_version
+            AND version.schema IS NOT NULL
+        WHERE md5(version.schema::text) IS NOT DISTINCT FROM kind.schema_hash
+    ), kind AS MATERIALIZED (
+        SELECT * FROM believed WHERE (SELECT count(*) FROM believed) >= %(at_least)s
+    )
 """
-_STORE = """
-    WITH given AS (
-        {events}
-    ), matched AS MATERIALIZED (
-        SELECT given.id AS event_id, given.created_at, endpoint.id AS endpoint_id,
-            CASE WHEN endpoint.ordered THEN given.ordering_key END AS ordering_key,
-            CASE WHEN endpoint.ordered THEN given.sequence END AS sequence,
+_GIVEN = """
+    WITH {kinds}, wanting AS MATERIALIZED (
+        SELECT kind.kind, endpoint.id AS endpoint_id, endpoint.ordered,
             coalesce(endpoint.retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
-        FROM given
+        FROM kind
         JOIN subscriptions_endpoint endpoint
-            ON endpoint.consumer_id = given.consumer_id
+            ON endpoint.consumer_id = kind.consumer_id
             AND endpoint.deleted_at IS NULL
-            AND endpoint.event_types::text[] && string_to_array(given.patterns, ' ')
-    ), counted AS (
-        SELECT event_id, count(*) AS delivery_count FROM matched GROUP BY event_id
+            AND endpoint.event_types::text[] && string_to_array(kind.patterns, ' ')
+    ), counted AS MATERIALIZED (
+        SELECT kind.kind, count(wanting.endpoint_id) AS delivery_count
+        FROM kind LEFT JOIN wanting USING (kind) GROUP BY kind.kind
+    ), given AS MATERIALIZED (
+        SELECT event.*, kind.consumer_id, kind.type, kind.api_version, counted.delivery_count
+        FROM json_to_recordset(%(events)s::json) AS event (
+            kind int, id uuid, body text, created_at timestamptz, occurred_at timestamptz, producer_id text,
+            ordering_key text, sequence bigint, traceparent text
+        )
+        JOIN kind USING (kind)
+        JOIN counted USING (kind)
     ), stored AS (
         INSERT INTO deliveries_event (
             id, consumer_id, type, api_version, producer_id, body, occurred_at, created_at, ordering_key, sequence,
-            traceparent, delivery_count
+            traceparent, delivery_count, xid
         )
-        SELECT given.id, consumer_id, type, api_version, producer_id, convert_to(body, 'UTF8'), occurred_at, created_at,
-            ordering_key, sequence, traceparent, coalesce(delivery_count, 0)
-        FROM given LEFT JOIN counted ON counted.event_id = given.id
+        SELECT id, consumer_id, type, api_version, producer_id, convert_to(body, 'UTF8'), occurred_at, created_at,
+            ordering_key, sequence, traceparent, delivery_count,
+            -- The column's default, worked out once for all of them.
+            (SELECT webhooks_feed_xid(pg_current_xact_id()))
+        FROM given
+"""
+_PLAIN = """
+    ), owed AS (
+        INSERT INTO deliveries_delivery (
+            id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
+        )
+        SELECT webhooks_uuid7(), given.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
+        FROM given JOIN wanting USING (kind)
+    )
+    SELECT kind, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM wanting) FROM counted
+"""
+_NAMED_OR_ORDERED = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
         ORDER BY consumer_id, producer_id
         ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
         RETURNING id, delivery_count
+    ), matched AS (
+        SELECT given.id AS event_id, given.created_at, wanting.endpoint_id, wanting.wait,
+            CASE WHEN wanting.ordered THEN given.ordering_key END AS ordering_key,
+            CASE WHEN wanting.ordered THEN given.sequence END AS sequence
+        FROM given JOIN stored USING (id) JOIN wanting USING (kind)
     ), owed AS (
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at,
@@ -72,20 +110,26 @@ _STORE = """
                         AND earlier.state IN ('pending', 'in_flight') AND NOT earlier.blocked
                 )
             )
-        FROM matched JOIN stored ON stored.id = matched.event_id
+        FROM matched
         RETURNING endpoint_id
     )
     SELECT id, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed) FROM stored
 """
 
-STORE_EVENTS = _STORE.format(events=_EVENTS)
-"""Stores the events and one delivery for each endpoint that wants them. Skips an event whose producer id is taken."""
+STORE_PLAIN = _GIVEN.format(kinds=_KINDS) + _PLAIN
+"""Stores events that have neither an id of their producer's nor an ordering key, and one delivery for each endpoint
+that wants them. Answers with the kinds."""
 
-STORE_IF_STILL_TRUE = _STORE.format(events=_EVENTS + _STILL_TRUE)
-"""The same, for events whose key, consumer and type are as they were believed to be. Skips the others."""
+STORE_PLAIN_IF_STILL_TRUE = _GIVEN.format(kinds=_KINDS_STILL_TRUE) + _PLAIN
+"""The same, for kinds whose key, consumer and type are as they were believed to be. Skips the others."""
+
+STORE_ANY = _GIVEN.format(kinds=_KINDS) + _NAMED_OR_ORDERED
+"""Stores any events. Skips one whose producer id is taken, and holds back what waits for its turn in an ordering key.
+Answers with the events."""
 
 
-class Stored(NamedTuple):
+@dataclass(slots=True)
+class Stored:
     """An event as it was accepted: what an answer and the log tell of it, without a model's weight."""
 
     id: UUID
@@ -100,6 +144,7 @@ class Stored(NamedTuple):
     ordering_key: str | None
     sequence: int | None
     traceparent: str | None
+    # Known once it is stored.
     delivery_count: int = 0
 
 
@@ -112,40 +157,98 @@ class Belief(NamedTuple):
     schema_hash: str | None
 
 
-def store(events: Sequence[Stored]) -> tuple[dict[UUID, int], list[UUID]]:
-    """How many deliveries each stored event became, by id, and which endpoints have new work."""
-    return _run(STORE_EVENTS, [_row(event) for event in events])
+class _Kind(NamedTuple):
+    consumer_id: UUID
+    type: str
+    api_version: str
+    belief: Belief | None
 
 
-def store_if_still_true(events: Sequence[tuple[Stored, Belief]]) -> tuple[dict[UUID, int], list[UUID]]:
-    """As `store`, without the events whose belief turns out to be wrong."""
-    return _run(STORE_IF_STILL_TRUE, [_row(event) | belief._asdict() for event, belief in events])
+def is_plain(event: Any) -> bool:
+    """Whether nothing but the event and its deliveries is to be written: no id to be unique, no key to count."""
+    return event.producer_id is None and event.ordering_key is None
 
 
-def _run(statement: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[UUID, int], list[UUID]]:
+def store(events: Sequence[Stored]) -> tuple[list[Stored], list[UUID]]:
+    """Those that were stored, now with their number of deliveries, and the endpoints that have new work."""
+    if all(map(is_plain, events)):
+        return _store_plain(STORE_PLAIN, [(event, None) for event in events])
+    kinds: dict[_Kind, int] = {}
+    rows = _run(STORE_ANY, kinds, [_row(event, _number(kinds, event, None)) for event in events])
+    counts = {event_id: count for event_id, count, _ in rows}
+    return _counted(events, [counts.get(event.id) for event in events]), _endpoint_ids(rows)
+
+
+def store_if_still_true(events: Sequence[tuple[Stored, Belief]], *, whole: bool) -> tuple[list[Stored], list[UUID]]:
+    """As `store`, for plain events, without those whose belief turns out to be wrong; if `whole`, then without any."""
+    return _store_plain(STORE_PLAIN_IF_STILL_TRUE, events, whole=whole)
+
+
+def _store_plain(
+    statement: str, events: Sequence[tuple[Stored, Belief | None]], *, whole: bool = False
+) -> tuple[list[Stored], list[UUID]]:
+    kinds: dict[_Kind, int] = {}
+    numbers = [_number(kinds, event, belief) for event, belief in events]
+    given = [_row(event, number) for (event, _), number in zip(events, numbers, strict=True)]
+    rows = _run(statement, kinds, given, at_least=len(kinds) if whole else 0)
+    counts = {number: count for number, count, _ in rows}
+    stored = _counted([event for event, _ in events], [counts.get(number) for number in numbers])
+    return stored, _endpoint_ids(rows)
+
+
+def _number(kinds: dict[_Kind, int], event: Stored, belief: Belief | None) -> int:
+    return kinds.setdefault(_Kind(event.consumer_id, event.type, event.api_version, belief), len(kinds))
+
+
+def _run(
+    statement: str, kinds: dict[_Kind, int], events: Sequence[dict[str, Any]], *, at_least: int = 0
+) -> list[tuple[Any, int, Any]]:
     parameters: dict[str, Any] = {
-        "events": orjson.dumps(rows).decode(),
+        "kinds": orjson.dumps([_kind_row(kind, number) for kind, number in kinds.items()]).decode(),
+        "events": orjson.dumps(events).decode(),
+        "at_least": at_least,
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
     }
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        stored = cursor.fetchall()
-    return {event_id: count for event_id, count, _ in stored}, (stored[0][2] or []) if stored else []
+        rows: list[tuple[Any, int, Any]] = cursor.fetchall()
+    return rows
 
 
-def _row(event: Stored) -> dict[str, Any]:
+def _kind_row(kind: _Kind, number: int) -> dict[str, Any]:
     return {
+        "kind": number,
+        "consumer_id": kind.consumer_id,
+        "type": kind.type,
+        "patterns": " ".join(patterns_for(kind.type)),
+        "api_version": kind.api_version,
+        **(kind.belief._asdict() if kind.belief else {}),
+    }
+
+
+def _row(event: Stored, kind: int) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": kind,
         "id": event.id,
-        "consumer_id": event.consumer_id,
-        "type": event.type,
-        "patterns": " ".join(patterns_for(event.type)),
-        "api_version": event.api_version,
-        "producer_id": event.producer_id,
         # Text, since JSON carries no bytes: they are UTF-8, and come out of PostgreSQL as they went in.
         "body": event.body.decode(),
         "created_at": event.created_at,
-        "occurred_at": event.occurred_at,
-        "ordering_key": event.ordering_key,
-        "sequence": event.sequence,
-        "traceparent": event.traceparent,
     }
+    # Left out, a field is null, and there is less to read.
+    for name in ("occurred_at", "producer_id", "ordering_key", "sequence", "traceparent"):
+        if (value := getattr(event, name)) is not None:
+            row[name] = value
+    return row
+
+
+def _counted(events: Sequence[Stored], counts: Sequence[int | None]) -> list[Stored]:
+    stored = []
+    for event, count in zip(events, counts, strict=True):
+        if count is not None:
+            event.delivery_count = count
+            stored.append(event)
+    return stored
+
+
+def _endpoint_ids(rows: Sequence[tuple[Any, int, Any]]) -> list[UUID]:
+    return list(rows[0][2] or []) if rows else []

@@ -1,6 +1,7 @@
 """The catalogue of event types, and the patterns by which endpoints ask for them."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -23,11 +24,12 @@ def is_pattern(text: str) -> bool:
     return len(text) <= MAX_NAME_LENGTH and PATTERN.fullmatch(text) is not None
 
 
-def patterns_for(name: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def patterns_for(name: str) -> tuple[str, ...]:
     """Every pattern that takes in this event type: `a.b.c` is matched by `a.b.c`, `a.b.*`, `a.*` and `*`."""
     segments = name.split(".")
     wider = [".".join(segments[:count]) + ".*" for count in range(len(segments) - 1, 0, -1)]
-    return [name, *wider, "*"]
+    return name, *wider, "*"
 
 
 class NameTaken(Exception):

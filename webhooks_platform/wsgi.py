@@ -2,14 +2,18 @@
 
 import gc
 import os
+from typing import cast
+from wsgiref.types import WSGIApplication
 
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
-application = get_wsgi_application()
+_django = get_wsgi_application()
 
+from deliveries.api.emit import ShortWay  # noqa: E402  (needs the apps)
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
 
+application = ShortWay(cast(WSGIApplication, _django))
 refuse_nonsense()
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth

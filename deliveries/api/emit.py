@@ -1,58 +1,153 @@
-"""POST events/, the short way: a plain event from a caller who was here a moment ago.
+"""POST events/ and events/batch/, the short way: plain events from a caller who was here a moment ago, before Django.
 
-Most emits are that, and need none of what a general view does. Whatever is out of the ordinary takes the long way
-through `EventList.post`, which knows every rule and every refusal.
+Most emits are that, and need none of what a general request goes through. Whatever is out of the ordinary takes the
+long way through `deliveries/api/events.py`, which knows every rule and every refusal.
 """
 
+import io
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+from wsgiref.types import StartResponse, WSGIApplication
+
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import SuspiciousOperation
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+from django.middleware.common import CommonMiddleware
+from django.middleware.security import SecurityMiddleware
 from django.utils import timezone
 
 from deliveries import gather
 from deliveries.api.shape import read_event, read_traceparent
 from deliveries.api.show import show_event
-from deliveries.ingest import NewEvent, log_accepted
+from deliveries.ingest import NewEvent
 from subscriptions import keys, rate_limit
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem
 from subscriptions.api.rendering import render
-from subscriptions.api.views import PRODUCERS
+from subscriptions.api.views import ALLOWANCE, PRODUCERS
 from subscriptions.keys import Caller
 
+# Where the long way finds the error that the short way met: only there can it be answered and logged as any other.
+FAILED = "webhooks.emit_failed"
 
-def quickly(request: HttpRequest) -> HttpResponse | None:
-    """202 with the event, stored; or None, with nothing done, for the long way."""
-    caller, new = _caller(request), _plain_event(request)
-    if caller is None or new is None:
+# What Django looks at when it decides whether to let a request in at all.
+_DOOR = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "HTTP_X_FORWARDED_PROTO")
+
+Environ = dict[str, Any]
+
+
+class Answer(NamedTuple):
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class ShortWay:
+    """The WSGI application in front of Django's."""
+
+    def __init__(self, django: WSGIApplication) -> None:
+        self._django = django
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        answer = quickly(environ)
+        if answer is None:
+            return self._django(environ, start_response)
+        start_response("202 Accepted", answer.headers)
+        return [answer.body]
+
+
+def quickly(environ: Environ) -> Answer | None:
+    """The answer to events that are stored; or None, with nothing done, for the long way."""
+    accept = _WAYS.get(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "POST" else None
+    caller = _caller(environ) if accept is not None else None
+    headers = _usual_headers(*map(environ.get, _DOOR)) if caller is not None else None
+    given = _body(environ) if headers is not None else None
+    if accept is None or caller is None or headers is None or given is None:
         return None
     allowance = rate_limit.take(str(caller.key_id))
+    # Taken once, whichever way this request goes on.
+    environ[ALLOWANCE] = allowance
     if allowance is not None and allowance.retry_after_seconds is not None:
         return None
-    # Taken once, whichever way this request goes on.
-    request.allowance = allowance  # type: ignore[attr-defined]
-    gathered = gather.accept(new, key_id=caller.key_id, now=timezone.now())
+    try:
+        shown = accept(given, read_traceparent(environ.get("HTTP_TRACEPARENT")), caller.key_id)
+    except Exception as error:
+        environ[FAILED] = error
+        return None
+    if shown is None:
+        return None
+    body = render(shown)
+    limits = allowance.headers.items() if allowance else ()
+    return Answer([*headers, *limits, ("Content-Length", str(len(body)))], body)
+
+
+def _one(given: Any, traceparent: str | None, key_id: UUID) -> dict[str, Any] | None:
+    new = read_event(given, traceparent=traceparent)
+    gathered = gather.accept(new, key_id=key_id, now=timezone.now()) if isinstance(new, NewEvent) else None
+    return _shown(gathered) if gathered is not None else None
+
+
+def _batch(given: Any, traceparent: str | None, key_id: UUID) -> dict[str, Any] | None:
+    items = given.get("events") if isinstance(given, dict) else None
+    if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
+        return None
+    news = []
+    for item in items:
+        new = read_event(item, traceparent=traceparent)
+        if not isinstance(new, NewEvent):
+            return None
+        news.append(new)
+    gathered = gather.accept_batch(news, key_id=key_id, now=timezone.now())
     if gathered is None:
         return None
-    log_accepted([gathered.event])
-    shown = show_event(gathered.event, consumer=gathered.consumer, data=new.data)
-    headers = allowance.headers if allowance else None
-    return HttpResponse(render(shown), status=202, content_type="application/json", headers=headers)
+    return {"results": [{"status": "accepted", "event": _shown(one)} for one in gathered]}
 
 
-def _caller(request: HttpRequest) -> Caller | None:
-    scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+_WAYS = {
+    "/api/v1/events/": _one,
+    "/api/v1/events": _one,
+    "/api/v1/events/batch/": _batch,
+    "/api/v1/events/batch": _batch,
+}
+
+
+def _shown(gathered: gather.Gathered) -> dict[str, Any]:
+    return show_event(gathered.event, consumer=gathered.consumer, data=gathered.data)
+
+
+def _caller(environ: Environ) -> Caller | None:
+    scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     caller = keys.remembered(secret) if scheme == "Bearer" else None
     return caller if caller is not None and caller.role in PRODUCERS else None
 
 
-def _plain_event(request: HttpRequest) -> NewEvent | None:
-    meta = request.META
-    if meta.get("CONTENT_TYPE") != "application/json" or "HTTP_IDEMPOTENCY_KEY" in meta:
+@lru_cache(maxsize=256)
+def _usual_headers(*door: Any) -> list[tuple[str, str]] | None:
+    """What Django's own middleware puts on every answer; None where it would not let the request in."""
+    given = {name: value for name, value in zip(_DOOR, door, strict=True) if value is not None}
+    like_this = {"REQUEST_METHOD": "POST", "PATH_INFO": "/api/v1/events/", "wsgi.input": io.BytesIO()}
+    through = SecurityMiddleware(CommonMiddleware(lambda _: HttpResponse(status=202, content_type="application/json")))
+    try:
+        response = cast(HttpResponse, through(WSGIRequest({**given, **like_this})))
+    except SuspiciousOperation:
+        return None
+    kept = [(name, value) for name, value in response.items() if name != "Content-Length"]
+    return kept if response.status_code == 202 else None
+
+
+def _body(environ: Environ) -> Any:
+    """Parsed; None where the long way has something to say about it."""
+    if environ.get("CONTENT_TYPE") != "application/json" or "HTTP_IDEMPOTENCY_KEY" in environ:
         return None
     try:
-        if not 0 < int(meta.get("CONTENT_LENGTH") or 0) <= settings.MAX_BODY_BYTES:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        # A batch may be larger than that, but no event in it: then there is something to measure.
+        if not 0 < length <= settings.MAX_BODY_BYTES:
             return None
-        shape = read_event(loads(request.body), traceparent=read_traceparent(meta.get("HTTP_TRACEPARENT")))
-    except (Problem, ValueError):  # not JSON, or a length that is no number
+        raw = environ["wsgi.input"].read(length)
+        environ["wsgi.input"] = io.BytesIO(raw)
+        return loads(raw)
+    except (Problem, ValueError, OSError):  # not JSON, a length that is no number, or nobody there any more
         return None
-    return shape if isinstance(shape, NewEvent) else None

@@ -9,18 +9,17 @@ import orjson
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from deliveries import bell, ingest, tally
-from deliveries.api import emit
+from deliveries.api.emit import FAILED
 from deliveries.api.shape import Errors, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
-from deliveries.store import Stored
 from subscriptions import ids
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import page
@@ -34,13 +33,9 @@ _TRIES = 5
 class EventList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Before Django REST framework sets up what most emits do not need.
-        answer = emit.quickly(request) if request.method == "POST" else None
-        return answer or super().dispatch(request, *args, **kwargs)
-
     def post(self, request: Request) -> HttpResponse:
         """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
+        _raise_failed(request)
         shape = read_event(request.data, traceparent=read_traceparent(request.headers.get("traceparent")))
         if not isinstance(shape, NewEvent):
             raise invalid(shape)
@@ -49,7 +44,7 @@ class EventList(ApiView):
             result = outcome.results[0]
             if isinstance(result, Refused):
                 raise _problem(result)
-            return 202, _shown(result.event, outcome)
+            return 202, _shown(result, outcome, shape)
 
         return _emit(self, request, [shape], work)
 
@@ -64,6 +59,7 @@ class EventBatch(ApiView):
 
     def post(self, request: Request) -> HttpResponse:
         """202 with one result per event, in order. Each is accepted, a duplicate, or refused by itself."""
+        _raise_failed(request)
         items = body_object(request).get("events")
         if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
             raise invalid([{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}])
@@ -78,7 +74,7 @@ class EventBatch(ApiView):
             results = iter(outcome.results)
             return 202, {
                 "results": [
-                    _show_result(next(results), outcome) if isinstance(shape, NewEvent) else _show_refusal(shape)
+                    _show_result(next(results), outcome, shape) if isinstance(shape, NewEvent) else _show_refusal(shape)
                     for shape in shapes
                 ]
             }
@@ -126,6 +122,12 @@ def event_or_404(request: Request, name: str) -> Event:
     return found[0]
 
 
+def _raise_failed(request: Request) -> None:
+    """What the short way met. It may have happened after the commit, so the events are not stored again."""
+    if failed := request.META.get(FAILED):
+        raise failed
+
+
 def _emit(
     view: ApiView, request: Request, new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[int, Any]]
 ) -> HttpResponse:
@@ -155,18 +157,16 @@ def _sized(shape: NewEvent | Errors | Problem, item: Any) -> NewEvent | Errors |
     return shape
 
 
-def _shown(event: Event | Stored, outcome: Outcome) -> dict[str, Any]:
-    return show_event(event, consumer=outcome.consumers[event.consumer_id])
+def _shown(result: Accepted | Duplicate, outcome: Outcome, new: NewEvent) -> dict[str, Any]:
+    data = new.data if isinstance(result, Accepted) else None
+    return show_event(result.event, consumer=outcome.consumers[result.event.consumer_id], data=data)
 
 
-def _show_result(result: ingest.Result, outcome: Outcome) -> dict[str, Any]:
-    match result:
-        case Accepted():
-            return {"status": "accepted", "event": _shown(result.event, outcome)}
-        case Duplicate():
-            return {"status": "duplicate", "event": _shown(result.event, outcome)}
-        case Refused():
-            return {"status": "refused", "problem": _problem(result).document()}
+def _show_result(result: ingest.Result, outcome: Outcome, new: NewEvent) -> dict[str, Any]:
+    if isinstance(result, Refused):
+        return {"status": "refused", "problem": _problem(result).document()}
+    status = "accepted" if isinstance(result, Accepted) else "duplicate"
+    return {"status": status, "event": _shown(result, outcome, new)}
 
 
 def _show_refusal(shape: Errors | Problem) -> dict[str, Any]:

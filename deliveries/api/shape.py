@@ -17,34 +17,35 @@ Errors = list[dict[str, str]]
 
 
 def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
-    """The event, or everything that is wrong with it."""
+    """The event, or everything that is wrong with it. Fields we do not know are left to later versions."""
     if not isinstance(item, dict):
         return [{"pointer": "", "detail": "An event is a JSON object."}]
-    errors: Errors = []
-
-    def field(name: str, fits: Callable[[Any], bool], expected: str, *, required: bool = False) -> Any:
-        value = item.get(name)
-        if value is None and not required and name not in item:
-            return None
-        if not fits(value):
-            errors.append({"pointer": f"/{name}", "detail": expected if name in item else f"Required. {expected}"})
-        return value
-
-    new = NewEvent(
-        consumer=field("consumer", _is_text, "The consumer's uid or id.", required=True),
-        type=field("type", _is_type, "An event type such as `invoice.paid`.", required=True),
-        data=field("data", lambda value: isinstance(value, dict), "A JSON object.", required=True),
-        producer_id=field(
-            "id",
-            _is_own_id,
-            "1 to 255 letters, digits and _ : @ ~ = + - (no dot: signatures use it).",
-        ),
-        api_version=field("api_version", _matches(_API_VERSION), "1 to 64 letters, digits and . _ -"),
-        occurred_at=_time(field("occurred_at", _is_time, "A time with its zone, such as 2026-01-31T12:00:00Z.")),
-        ordering_key=field("ordering_key", _is_text, "1 to 255 characters."),
+    if not item.keys() >= _REQUIRED:
+        return _errors(item)
+    for name, value in item.items():
+        if name in _FITS and not _FITS[name](value):
+            return _errors(item)
+    get = item.get
+    return NewEvent(
+        consumer=item["consumer"],
+        type=item["type"],
+        data=item["data"],
+        producer_id=get("id"),
+        api_version=get("api_version"),
+        occurred_at=_time(get("occurred_at")),
+        ordering_key=get("ordering_key"),
         traceparent=traceparent,
     )
-    return errors or new
+
+
+def _errors(item: dict[str, Any]) -> Errors:
+    found = []
+    for name, fits in _FITS.items():
+        if name not in item and name in _REQUIRED:
+            found.append({"pointer": f"/{name}", "detail": f"Required. {_EXPECTED[name]}"})
+        elif name in item and not fits(item[name]):
+            found.append({"pointer": f"/{name}", "detail": _EXPECTED[name]})
+    return found
 
 
 def read_traceparent(header: str | None) -> str | None:
@@ -56,17 +57,21 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and 1 <= len(value) <= 255
 
 
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _is_type(value: Any) -> bool:
     return isinstance(value, str) and is_name(value)
 
 
 def _is_own_id(value: Any) -> bool:
     # `events/batch/` is a place of its own.
-    return _matches(PRODUCER_ID)(value) and value != "batch"
+    return isinstance(value, str) and PRODUCER_ID.fullmatch(value) is not None and value != "batch"
 
 
-def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+def _is_api_version(value: Any) -> bool:
+    return isinstance(value, str) and _API_VERSION.fullmatch(value) is not None
 
 
 def _is_time(value: Any) -> bool:
@@ -85,3 +90,24 @@ def _time(value: Any) -> datetime | None:
         return at.astimezone(UTC)
     except ValueError:
         return None
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "consumer": _is_text,
+    "type": _is_type,
+    "data": _is_object,
+    "id": _is_own_id,
+    "api_version": _is_api_version,
+    "occurred_at": _is_time,
+    "ordering_key": _is_text,
+}
+_REQUIRED = frozenset(["consumer", "type", "data"])
+_EXPECTED = {
+    "consumer": "The consumer's uid or id.",
+    "type": "An event type such as `invoice.paid`.",
+    "data": "A JSON object.",
+    "id": "1 to 255 letters, digits and _ : @ ~ = + - (no dot: signatures use it).",
+    "api_version": "1 to 64 letters, digits and . _ -",
+    "occurred_at": "A time with its zone, such as 2026-01-31T12:00:00Z.",
+    "ordering_key": "1 to 255 characters.",
+}

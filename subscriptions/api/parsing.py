@@ -47,7 +47,7 @@ def loads(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise _invalid(f"The body is not UTF-8 (byte {error.start}).") from None
     try:
-        value = _decode(text)
+        value = _decoder.decode(text)
         # Catches what the standard library lets through: lone surrogates, and nesting beyond what can be rendered.
         orjson.dumps(_wrapped(value))
     except Problem:
@@ -66,12 +66,6 @@ def loads(raw: bytes) -> Any:
 
 def too_large(limit: int) -> Problem:
     return Problem(413, "payload_too_large", f"The body is larger than {limit // 1024} KiB.")
-
-
-def _decode(text: str) -> Any:
-    return json.loads(
-        text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
-    )
 
 
 def _wrapped(value: Any) -> Any:
@@ -127,3 +121,8 @@ def _charset(media_type: str) -> str:
 
 def _invalid(detail: str) -> Problem:
     return Problem(400, "invalid_json", detail)
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
+)

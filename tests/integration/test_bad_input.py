@@ -5,7 +5,7 @@ The routes come from the URL map (tests/routes.py): a new one fails here until s
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -379,7 +379,7 @@ def test_b_no_field_is_left_out_of_these_tests(name: str, shape: type[BaseSerial
 
 def test_b_no_field_of_an_event_is_left_out_of_these_tests() -> None:
     # `id` is the producer's own, and traceparent is a header.
-    declared = {field.name for field in fields(NewEvent)} - {"producer_id", "traceparent"} | {"id"}
+    declared = set(NewEvent._fields) - {"producer_id", "traceparent"} | {"id"}
     assert set(EVENT) == declared
 
 

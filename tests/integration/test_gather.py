@@ -149,18 +149,10 @@ def test_a_deleted_consumer_s_uid_given_to_another_reaches_the_other(known: tupl
 def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
     known: tuple[Api, ApiKey], acme: Consumer
 ) -> None:
-    """A lock holds the first one up; the others come meanwhile."""
+    """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
     _, key = known
     other = consumers.create(uid="other")
     together = gather._together()
-    groups: list[int] = []
-    accept_all = together._work
-
-    def watched(items: Any) -> Any:
-        groups.append(len(items))
-        return accept_all(items)
-
-    together._work = watched
     callers = ThreadPoolExecutor(max_workers=6)
 
     def emit(number: int, consumer: str) -> Any:
@@ -174,19 +166,110 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
         with psycopg.connect(database.conninfo()) as holder:
             holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
             futures = [callers.submit(emit, 0, "acme")]
-            wait_until(lambda: groups == [1], seconds=30)
+            wait_until(lambda: is_held_up(holder), seconds=30)
             for number, consumer in enumerate(["acme", "other", "nobody", "acme"], start=1):
                 futures.append(callers.submit(emit, number, consumer))
                 wait_until(lambda: len(together._waiting) == len(futures) - 1, seconds=30)
             holder.rollback()
         results = [future.result(30) for future in futures]
     finally:
-        together._work = accept_all
         callers.shutdown()
-    assert groups == [1, 4]
     assert [result and (result.consumer, result.event.delivery_count) for result in results] == [
         ("acme", 1), ("acme", 1), ("other", 0), None, ("acme", 1),
     ]  # fmt: skip
     stored = {event.id: event for event in Event.objects.all()}
+    transactions = [stored[r.event.id].xid for r in results if r]
+    assert transactions[0] != transactions[1] == transactions[2] == transactions[3]
     assert [stored[r.event.id].consumer_id for r in results if r] == [acme.id, acme.id, other.id, acme.id]
     assert [bytes(stored[r.event.id].body or b"") for r in results if r] == [r.event.body for r in results if r]
+
+
+def is_held_up(holder: psycopg.Connection) -> bool:
+    rows = holder.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'").fetchall()
+    return bool(rows[0][0] == 1)
+
+
+BATCH = {"events": [EVENT, {**EVENT, "data": {"amount": 1}}]}
+
+
+def test_a_batch_like_the_one_before_takes_one_statement_and_answers_as_on_the_long_way(
+    known: tuple[Api, ApiKey],
+) -> None:
+    api, _ = known
+    with CaptureQueriesContext(connection) as captured:
+        short = api.post("events/batch/", BATCH)
+    assert (short.status_code, len(captured), Event.objects.count(), Delivery.objects.count()) == (202, 1, 5, 5)
+    long = api.post("events/batch/", BATCH, headers={"Idempotency-Key": "k"})
+    assert [without_own(one) for one in short.json()["results"]] == [without_own(one) for one in long.json()["results"]]
+    for one in short.json()["results"]:
+        assert one["status"] == "accepted"
+        assert api.get(f"events/{one['event']['id']}/").json() == one["event"]
+
+
+def without_own(result: dict[str, Any]) -> dict[str, Any]:
+    event = {name: value for name, value in result["event"].items() if name not in ("id", "created_at")}
+    return {**result, "event": event}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"consumer": "nobody"}, {"data": []}, {"id": "own-1"}, {"ordering_key": "k"}, {"type": "invoice.new"}],
+    ids=["consumer", "shape", "id", "ordering", "type"],
+)
+def test_a_batch_with_one_that_is_not_plain_or_not_known_is_accepted_once_on_the_long_way(
+    other: dict[str, Any], known: tuple[Api, ApiKey]
+) -> None:
+    answer = known[0].post("events/batch/", {"events": [EVENT, {**EVENT, **other}, EVENT]})
+    assert answer.status_code == 202
+    statuses = [one["status"] for one in answer.json()["results"]]
+    assert statuses == ["accepted", "refused" if {"consumer", "data"} & set(other) else "accepted", "accepted"]
+    assert Event.objects.count() == 3 + statuses.count("accepted")
+
+
+def test_a_batch_with_a_type_archived_a_moment_ago_stores_the_others_once(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    second = {**EVENT, "type": "invoice.voided"}
+    assert api.post("events/batch/", {"events": [EVENT, second]}).status_code == 202
+    assert api.post("events/batch/", {"events": [EVENT, second]}).status_code == 202
+    event_type = event_types.find("invoice.voided")
+    assert event_type
+    event_types.update(event_type, {"archived": True})
+    answer = api.post("events/batch/", {"events": [EVENT, second]})
+    assert [one["status"] for one in answer.json()["results"]] == ["accepted", "refused"]
+    assert Event.objects.count() == 8
+
+
+def test_both_ways_answer_with_the_same_headers(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    short = api.post("events/", EVENT)
+    long = api.post("events/", EVENT, headers={"Idempotency-Key": "k"})
+    # The first two are counted on; the third is Django REST framework's own.
+    others = {"RateLimit-Remaining", "RateLimit-Reset", "Allow"}
+    assert {name: value for name, value in short.items() if name not in others} == {
+        name: value for name, value in long.items() if name not in others
+    }
+    assert {"X-Content-Type-Options", "Referrer-Policy", "RateLimit-Limit"} <= set(short.headers)
+
+
+@pytest.mark.parametrize("path", ["events/", "events/batch/"])
+def test_a_host_that_is_not_allowed_is_refused_on_the_short_way_too(path: str, known: tuple[Api, ApiKey]) -> None:
+    answer = known[0].post(path, EVENT, headers={"Host": "elsewhere.example"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+    assert Event.objects.count() == 3
+
+
+@pytest.mark.parametrize(("path", "body"), [("events/", EVENT), ("events/batch/", BATCH)])
+def test_a_database_that_does_not_answer_is_a_503_that_says_so(
+    path: str, body: dict[str, Any], known: tuple[Api, ApiKey]
+) -> None:
+    """The statement waits for a lock for as long as DATABASE_LOCK_TIMEOUT_MS says, and is not tried again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = 1")
+    try:
+        with psycopg.connect(database.conninfo()) as holder:
+            holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
+            answer = known[0].post(path, body)
+    finally:
+        connection.close()
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+    assert Event.objects.count() == 3

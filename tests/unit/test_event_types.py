@@ -50,8 +50,8 @@ def test_anything_else_is_neither(text: str) -> None:
 
 
 def test_a_name_is_matched_by_itself_by_each_of_its_families_and_by_the_star() -> None:
-    assert patterns_for("a.b.c") == ["a.b.c", "a.b.*", "a.*", "*"]
-    assert patterns_for("a") == ["a", "*"]
+    assert patterns_for("a.b.c") == ("a.b.c", "a.b.*", "a.*", "*")
+    assert patterns_for("a") == ("a", "*")
 
 
 @settings(deadline=None)
