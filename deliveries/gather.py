@@ -7,12 +7,13 @@ Whatever is not as expected is left to `deliveries/ingest.py`, which says what i
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
@@ -97,11 +98,14 @@ def _accept_all(plain: Sequence[_Plain], *, whole: bool = False) -> list[Gathere
 
 def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     try:
+        _connect()
         _learn({one.name for one in plain if one.name not in _memory})
     except (OperationalError, InterfaceError):
-        # Nothing was written, and the connection may have died while it was idle: the long way makes a new one.
+        # Nothing was written: the long way tries once more, or says why not.
         return [None] * len(plain)
-    good = [believed for one in plain if (believed := _believed(one, _memory.get(one.name)))]
+    # Kept with each: another thread may forget what is remembered before this one has answered.
+    believed = [_believed(one, _memory.get(one.name)) for one in plain]
+    good = [each for each in believed if each is not None]
     if not good or (whole and len(good) < len(plain)):
         return [None] * len(plain)
     try:
@@ -114,8 +118,23 @@ def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     bell.ring(endpoint_ids)
     tally.count_accepted(event.consumer_id for event in stored)
     log_accepted(stored)
-    by_id = {event.public_id: event for event in stored}
-    return [_gathered(one, by_id.get(one.public_id)) for one in plain]
+    stored_ids = {event.id for event in stored}
+    return [_gathered(one, each, stored_ids) for one, each in zip(plain, believed, strict=True)]
+
+
+def _connect() -> None:
+    """This thread's connection, replaced if it has died while it was idle, as all do when PostgreSQL restarts.
+
+    Whoever lives has nothing to say before it is asked. Of one that died, the first look may find a farewell; the
+    second then finds the end. Polling the socket would tell as much, and let the other threads go first.
+    """
+    if connection.connection is not None:
+        try:
+            connection.connection.pgconn.consume_input()
+            connection.connection.pgconn.consume_input()
+        except psycopg.Error:
+            connection.close()
+    connection.ensure_connection()
 
 
 def _learn(names: Iterable[tuple[str, str, str]]) -> None:
@@ -162,10 +181,10 @@ def _believed(one: _Plain, known: _Remembered | None) -> tuple[Stored, Belief] |
     return event, Belief(key_id=one.key_id, consumer_uid=known.consumer_uid, schema_hash=known.schema_hash)
 
 
-def _gathered(one: _Plain, stored: Stored | None) -> Gathered | None:
-    known = _memory.get(one.name)
-    if known is None or stored is None:
+def _gathered(one: _Plain, believed: tuple[Stored, Belief] | None, stored_ids: Container[UUID]) -> Gathered | None:
+    if believed is None or one.id not in stored_ids:
         # Something has changed, or the key is gone: next time we look anew.
         _memory.pop(one.name, None)
         return None
-    return Gathered(stored, one.new.data, known.consumer_uid or ids.show("con", known.consumer_id))
+    event, belief = believed
+    return Gathered(event, one.new.data, belief.consumer_uid or ids.show("con", event.consumer_id))

@@ -83,6 +83,7 @@ def verify(secret: str) -> Caller | None:
         return None
     row = _find(secret)
     if row is None:
+        _remembered.pop(_hash(secret), None)
         return None
     key_id, role, consumer_id, owner, used_long_ago = row
     if used_long_ago:

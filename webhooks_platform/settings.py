@@ -102,7 +102,8 @@ AUTH_PASSWORD_VALIDATORS = [
 # Both default to the embedded servers that `make up` starts in .data/.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
-# at its key, which then runs again on a new one (subscriptions/keys.py).
+# at its key, which then runs again on a new one (subscriptions/keys.py); an emit on the short way looks before it sends
+# (deliveries/gather.py).
 DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=600)
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     {

@@ -60,22 +60,28 @@ class ShortWay:
 
 def quickly(environ: Environ) -> Answer | None:
     """The answer to events that are stored; or None, with nothing done, for the long way."""
+    try:
+        return _answer(environ)
+    except Exception as error:
+        environ[FAILED] = error
+        return None
+
+
+def _answer(environ: Environ) -> Answer | None:
     accept = _WAYS.get(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "POST" else None
-    caller = _caller(environ) if accept is not None else None
+    caller = _caller(environ) if accept is not None and _is_ordinary(environ) else None
     headers = _usual_headers(*map(environ.get, _DOOR)) if caller is not None else None
-    given = _body(environ) if headers is not None else None
-    if accept is None or caller is None or headers is None or given is None:
+    if accept is None or caller is None or headers is None:
         return None
     allowance = rate_limit.take(str(caller.key_id))
     # Taken once, whichever way this request goes on.
     environ[ALLOWANCE] = allowance
     if allowance is not None and allowance.retry_after_seconds is not None:
         return None
-    try:
-        shown = accept(given, read_traceparent(environ.get("HTTP_TRACEPARENT")), caller.key_id)
-    except Exception as error:
-        environ[FAILED] = error
+    given = _body(environ)
+    if given is None:
         return None
+    shown = accept(given, read_traceparent(environ.get("HTTP_TRACEPARENT")), caller.key_id)
     if shown is None:
         return None
     body = render(shown)
@@ -137,10 +143,17 @@ def _usual_headers(*door: Any) -> list[tuple[str, str]] | None:
     return kept if response.status_code == 202 else None
 
 
+def _is_ordinary(environ: Environ) -> bool:
+    """Whether the long way would have nothing to say about how the body comes, and no parameters to look at."""
+    return (
+        environ.get("CONTENT_TYPE") == "application/json"
+        and "HTTP_IDEMPOTENCY_KEY" not in environ
+        and not environ.get("QUERY_STRING")
+    )
+
+
 def _body(environ: Environ) -> Any:
     """Parsed; None where the long way has something to say about it."""
-    if environ.get("CONTENT_TYPE") != "application/json" or "HTTP_IDEMPOTENCY_KEY" in environ:
-        return None
     try:
         length = int(environ.get("CONTENT_LENGTH") or 0)
         # A batch may be larger than that, but no event in it: then there is something to measure.

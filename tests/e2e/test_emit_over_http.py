@@ -1,4 +1,5 @@
-"""Emitting over real HTTP to real processes: in parallel, while the web server is killed, and while Redis is away."""
+"""Emitting over real HTTP to real processes: in parallel, while the web server is killed, while Redis is away, after
+PostgreSQL was."""
 
 import os
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 
 import httpx
 import orjson
+import psycopg
 import pytest
 
 from deliveries.models import Delivery, Event, OrderingKey
@@ -18,7 +20,7 @@ from subscriptions import endpoints, keys
 from subscriptions.models import Consumer, IdempotencyRecord, Role
 from tests.local import wait_until
 from tests.receiver import Receiver
-from tests.stack import Stack, StartStack
+from tests.stack import OwnPostgres, Stack, StartStack, manage
 from webhooks_platform.local.server import RunningServer
 
 EVENT: dict[str, Any] = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
@@ -169,6 +171,33 @@ def timed_emit(client: httpx.Client, number: int) -> tuple[httpx.Response, float
     started_at = time.monotonic()
     answer = client.post("events/", json=EVENT, headers={"Idempotency-Key": f"key-{number // 2}"})
     return answer, time.monotonic() - started_at
+
+
+# ── PostgreSQL ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_restart_of_postgres_costs_nobody_who_emits_after_it_an_answer(
+    own_postgres: OwnPostgres, start_stack: StartStack
+) -> None:
+    """Each thread of the web server has a connection, and all of them are dead; also without a farewell."""
+    key = manage("issue_key", "--role", "producer", DATABASE_URL=own_postgres.url)
+    client = start_stack("web", DATABASE_URL=own_postgres.url).client(key)
+    assert client.post("consumers/", json={"uid": "acme"}).status_code == 201
+
+    def emit(_: int) -> int:
+        return client.post("events/", json=EVENT).status_code
+
+    statuses: Counter[int] = Counter()
+    with ThreadPoolExecutor(max_workers=40) as pool:
+        statuses.update(pool.map(emit, range(100)))
+        for end in (own_postgres.server.stop, own_postgres.server.kill):
+            end()
+            own_postgres.server.start()
+            statuses.update(pool.map(emit, range(100)))
+
+    assert statuses == {202: 300}
+    with psycopg.connect(own_postgres.url) as connection:
+        assert connection.execute("SELECT count(*) FROM deliveries_event").fetchall() == [(300,)]
 
 
 # ── What only a real server can get ──────────────────────────────────────────────────────────────────────────────────

@@ -6,10 +6,12 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connection, connections
+from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from deliveries import database, gather
+from deliveries.api.emit import quickly
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
 from subscriptions import consumers, endpoints, event_types, keys
@@ -273,3 +275,79 @@ def test_a_database_that_does_not_answer_is_a_503_that_says_so(
         connection.close()
     assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
     assert Event.objects.count() == 3
+
+
+@pytest.mark.parametrize(("path", "body", "count"), [("events/", EVENT, 1), ("events/batch/", BATCH, 2)])
+def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
+    path: str, body: dict[str, Any], count: int, known: tuple[Api, ApiKey]
+) -> None:
+    """Another thread forgets it: its memory is full, or its key was revoked."""
+    api, _ = known
+
+    def emit() -> Any:
+        try:
+            return api.post(path, body)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(max_workers=1) as caller, psycopg.connect(database.conninfo()) as holder:
+        holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
+        emitting = caller.submit(emit)
+        wait_until(lambda: is_held_up(holder), seconds=30)
+        gather._memory.clear()
+        holder.rollback()
+        answer = emitting.result(30)
+    shown = answer.json().get("results", [answer.json()])
+    assert (answer.status_code, len(shown), Event.objects.count()) == (202, count, 3 + count)
+
+
+@pytest.mark.parametrize(("path", "body", "count"), [("events/", EVENT, 1), ("events/batch/", BATCH, 2)])
+def test_a_connection_that_died_while_it_was_idle_is_replaced_without_a_word(
+    path: str, body: dict[str, Any], count: int, known: tuple[Api, ApiKey]
+) -> None:
+    api, _ = known
+    with psycopg.connect(database.conninfo(), autocommit=True) as other:
+        # Waits until the process is gone.
+        other.execute("SELECT pg_terminate_backend(%s, 30000)", [connection.connection.info.backend_pid])
+    answer = api.post(path, body)
+    assert (answer.status_code, Event.objects.count()) == (202, 3 + count)
+    # Only the long way says what is allowed.
+    assert "Allow" not in answer
+
+
+@pytest.mark.parametrize(("path", "body"), [("events/", EVENT), ("events/batch/", BATCH)])
+def test_parameters_are_judged_as_on_the_long_way(path: str, body: dict[str, Any], known: tuple[Api, ApiKey]) -> None:
+    answer = known[0].post(f"{path}?at=%00", body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+    assert Event.objects.count() == 3
+
+
+def test_a_revoked_key_is_forgotten_when_it_is_refused(db: None) -> None:
+    key, secret = keys.issue(role=Role.PRODUCER)
+    assert keys.verify(secret) is not None
+    assert keys.remembered(secret) is not None
+    ApiKey.objects.filter(id=key.id).update(revoked_at=timezone.now())
+    assert keys.verify(secret) is None
+    assert keys.remembered(secret) is None
+
+
+def test_an_error_before_anything_is_stored_is_answered_as_any_other(known: tuple[Api, ApiKey], settings: Any) -> None:
+    api, _ = known
+    api._client.raise_request_exception = False
+    settings.API_RATE_PER_SECOND = "many"
+    answer = api.post("events/", EVENT)
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert Event.objects.count() == 3
+
+
+def test_beyond_the_rate_limit_not_even_the_body_is_read(acme: Consumer, settings: Any) -> None:
+    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 0.001, 1
+    secret = keys.issue(role=Role.PRODUCER)[1]
+    assert Api(secret).post("events/", EVENT).status_code == 202
+    request = RequestFactory().post(
+        "/api/v1/events/", EVENT, content_type="application/json", headers={"Authorization": f"Bearer {secret}"}
+    )
+    unread = request.environ["wsgi.input"]
+    assert quickly(request.environ) is None
+    assert request.environ["wsgi.input"] is unread
+    assert Event.objects.count() == 1
