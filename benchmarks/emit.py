@@ -28,7 +28,9 @@ SIDES: dict[str, tuple[str, Any, int]] = {
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     turns = 3 if quick else 7
-    counts = {"noop": 2000, "single": 1500, "batch": 60} if quick else {"noop": 4000, "single": 3000, "batch": 120}
+    counts = {"noop": 2000, "single": 2000, "batch": 100} if quick else {"noop": 4000, "single": 4000, "batch": 250}
+    # Each of the server's threads has a connection, on which a statement is planned eight times before a plan is kept.
+    warm = {"noop": 1000, "single": 1000, "batch": 400}
     empty(bench)
     add_endpoints(name="emit", count=1, url=f"{bench.receiver_url}/emit", max_in_flight=10)
     with database(bench) as connection:
@@ -38,7 +40,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     seen: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
     try:
         for side in SIDES:
-            _turn(bench, side, key=key, count=counts[side] // 4)  # warm
+            _turn(bench, side, key=key, count=warm[side])
         for turn in range(turns):
             for side in SIDES:
                 seen[side].append(_turn(bench, side, key=key, count=counts[side]))

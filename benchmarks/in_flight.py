@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.drain import at_work, is_drained
+from benchmarks.drain import Watch, at_work
 from benchmarks.figures import paired, spread
 from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.progress import say
@@ -59,11 +59,12 @@ def _drain(bench: Stand, targets: list[Target], *, level: int, count: int) -> di
         at_work(bench, connection, targets, 1, DELIVERY_CONCURRENCY=concurrency),
     ):
         with connection.transaction():
-            mark = add_waiting(connection, targets, each=count // ENDPOINTS)
+            add_waiting(connection, targets, each=count // ENDPOINTS)
         before, begun = bench.cpu(), time.monotonic()
         ring(targets)
         most_in_flight, most_memory = 0, 0.0
-        while not is_drained(connection, targets, mark=mark, count=count):
+        watch = Watch(connection, targets)
+        while not watch.is_drained():
             most_in_flight = max(most_in_flight, _in_flight(connection))
             most_memory = max(most_memory, bench.memory_mib("deliveries1"))
             if time.monotonic() - begun > GIVE_UP_SECONDS:

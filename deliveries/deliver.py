@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from deliveries import bell, retry, sweep, tally
 from deliveries.attempt import attempt
-from deliveries.claim import Claimed, claim, close_lease, renew_lease
+from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
 from deliveries.health import Breaker
 from deliveries.settle import Outcome, Settled, settle
 from subscriptions import ids
@@ -172,7 +172,8 @@ class Pump:
                 await self._claimable.wait()
                 continue
             endpoint_ids = self._next_endpoints(min(_turns(free), _ENDPOINTS_PER_CLAIM))
-            share = max(1, free // len(endpoint_ids))
+            # Rounded up: what is left over would be claimed at once, a few at a time.
+            share = -(-free // len(endpoint_ids))
             try:
                 async with self._pool.connection() as connection:
                     claimed = await claim(
@@ -183,7 +184,8 @@ class Pump:
                 self._make_ready(endpoint_ids)
                 await asyncio.sleep(_ERROR_PAUSE)
                 continue
-            self._start(claimed.deliveries, share=share, closed=claimed.closed)
+            self._start(claimed.deliveries)
+            self._visit_again(endpoint_ids, claimed, share=share, limit=free)
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
             self._hand_on()
@@ -209,20 +211,26 @@ class Pump:
             del self._ready[endpoint_id]
         return endpoint_ids
 
-    def _start(self, deliveries: Sequence[Claimed], *, share: int, closed: Collection[UUID]) -> None:
+    def _start(self, deliveries: Sequence[Claimed]) -> None:
         self._in_flight += len(deliveries)
         if deliveries:
             self._busy_at = time.monotonic()
-        counts = Counter(delivery.endpoint_id for delivery in deliveries)
         for delivery in deliveries:
-            count = counts.pop(delivery.endpoint_id, None)
-            if count is not None and count >= delivery.room:
-                self._full.add(delivery.endpoint_id)
-            elif count is not None and count >= share and delivery.endpoint_id not in closed:
-                self._make_ready([delivery.endpoint_id])
             task = asyncio.create_task(self._attempt(delivery))
             self._attempts.add(task)
             task.add_done_callback(self._attempts.discard)
+
+    def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
+        """Those that used up their share, and all that came too late for a slot: they may have more to send."""
+        rooms = {delivery.endpoint_id: delivery.room for delivery in claimed.deliveries}
+        counts = Counter(delivery.endpoint_id for delivery in claimed.deliveries)
+        enough = 0 if len(claimed.deliveries) >= limit else share
+        self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
+        # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
+        elsewhere = self._full.union(claimed.closed, claimed.passed_over)
+        self._make_ready(
+            endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere
+        )
 
     def _ask_again(self, endpoint_ids: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""

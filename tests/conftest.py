@@ -116,7 +116,7 @@ class PumpRunner:
         return asyncio.run(self._run(transport, changes))
 
     async def _run(self, transport: httpx.AsyncBaseTransport | None, changes: dict[str, Any]) -> int:
-        options = replace(tasks.options(), idle_seconds=60, sweep_seconds=0.05, **changes)
+        options = replace(tasks.options(), **{"idle_seconds": 60, "sweep_seconds": 0.05, **changes})
         pool: Pool = AsyncConnectionPool(
             database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
         )

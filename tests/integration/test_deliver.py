@@ -399,6 +399,17 @@ def test_endpoints_take_turns_when_slots_are_few(acme: Consumer, pump: PumpRunne
     assert max(half.values()) <= 6
 
 
+def test_who_came_too_late_for_a_slot_is_visited_again_without_a_sweep(
+    acme: Consumer, pump: PumpRunner, redis_client: "redis.Redis"
+) -> None:
+    """Ten slots for three endpoints: four, four and two, and the third has more to send."""
+    endpoints = [new_endpoint(acme, url=f"https://receiver.test/{number}") for number in range(3)]
+    accept(acme, 20)
+    bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
+    transport = httpx.MockTransport(lambda request: httpx.Response(200))
+    assert pump.run(transport=transport, concurrency=10, sweep_seconds=1000) == 60
+
+
 # ── stopping, and going without Redis ────────────────────────────────────────────────────────────────────────────────
 
 
