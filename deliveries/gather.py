@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from deliveries import bell, catalogue, tally
-from deliveries.ingest import NewEvent, log_accepted, render, version_of
+from deliveries.ingest import NewEvent, default_api_version, log_accepted, render
 from deliveries.store import Belief, Stored, is_plain, store_if_still_true
 from subscriptions import ids
 from subscriptions.together import Together
@@ -64,19 +64,21 @@ _memory: dict[tuple[str, str, str], _Remembered] = {}
 
 def accept(new: NewEvent, *, key_id: UUID, now: datetime) -> Gathered | None:
     """Stored, counted and rung for; or None, with nothing written, where this event needs the long way."""
-    return _together().do(_plain(new, key_id, now)) if is_plain(new) else None
+    return _together().do(_plain(new, key_id, now, default_api_version())) if is_plain(new) else None
 
 
 def accept_batch(new_events: Sequence[NewEvent], *, key_id: UUID, now: datetime) -> list[Gathered] | None:
     """All of them; or None, with nothing written, where one of them needs the long way."""
     if not all(map(is_plain, new_events)):
         return None
-    gathered = _accept_all([_plain(new, key_id, now) for new in new_events], whole=True)
+    default_version = default_api_version()
+    plain = [_plain(new, key_id, now, default_version) for new in new_events]
+    gathered = _accept_all(plain, whole=True)
     return [one for one in gathered if one is not None] or None
 
 
-def _plain(new: NewEvent, key_id: UUID, now: datetime) -> _Plain:
-    event_id, api_version = ids.new_uuid(), version_of(new)
+def _plain(new: NewEvent, key_id: UUID, now: datetime, default_version: str) -> _Plain:
+    event_id, api_version = ids.new_uuid(), new.api_version or default_version
     public_id = ids.show("evt", event_id)
     body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
     return _Plain(event_id, public_id, new, api_version, body, now, key_id)
@@ -118,7 +120,7 @@ def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     bell.ring(endpoint_ids)
     tally.count_accepted(event.consumer_id for event in stored)
     log_accepted(stored)
-    stored_ids = {event.id for event in stored}
+    stored_ids = {event.public_id for event in stored}
     return [_gathered(one, each, stored_ids) for one, each in zip(plain, believed, strict=True)]
 
 
@@ -181,8 +183,8 @@ def _believed(one: _Plain, known: _Remembered | None) -> tuple[Stored, Belief] |
     return event, Belief(key_id=one.key_id, consumer_uid=known.consumer_uid, schema_hash=known.schema_hash)
 
 
-def _gathered(one: _Plain, believed: tuple[Stored, Belief] | None, stored_ids: Container[UUID]) -> Gathered | None:
-    if believed is None or one.id not in stored_ids:
+def _gathered(one: _Plain, believed: tuple[Stored, Belief] | None, stored_ids: Container[str]) -> Gathered | None:
+    if believed is None or one.public_id not in stored_ids:
         # Something has changed, or the key is gone: next time we look anew.
         _memory.pop(one.name, None)
         return None

@@ -162,7 +162,7 @@ def show_time(at: datetime) -> str:
 
 
 def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
-    default_version = str(settings.DEFAULT_API_VERSION)
+    default_version = default_api_version()
     return catalogue.look_up(
         {new.consumer for new in new_events},
         {(type, version or default_version) for type, version in {(new.type, new.api_version) for new in new_events}},
@@ -170,14 +170,15 @@ def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
     )
 
 
-def version_of(new: NewEvent) -> str:
-    return new.api_version or str(settings.DEFAULT_API_VERSION)
+def default_api_version() -> str:
+    """Asked once for many events: a look into Django's settings takes as long as rendering an event."""
+    return str(settings.DEFAULT_API_VERSION)
 
 
 def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: dict[int, Result]) -> list[_Draft]:
     """Those that have a consumer and a type they may have; the others are refused here."""
     drafts = []
-    default_version = str(settings.DEFAULT_API_VERSION)
+    default_version = default_api_version()
     for index, new in enumerate(new_events):
         consumer_id = known.consumer_ids.get(new.consumer)
         if consumer_id is None:
@@ -226,7 +227,7 @@ def _compared(event: Event | Stored, new: NewEvent) -> Result:
     again = render(
         public_id=event.public_id,
         new=new,
-        api_version=version_of(new),
+        api_version=new.api_version or default_api_version(),
         sequence=event.sequence,
         created_at=event.created_at,
     )

@@ -157,11 +157,8 @@ class Belief(NamedTuple):
     schema_hash: str | None
 
 
-class _Kind(NamedTuple):
-    consumer_id: UUID
-    type: str
-    api_version: str
-    belief: Belief | None
+# Kinds by what they have in common: each with its number and the first event of it.
+_Kinds = dict[tuple[object, ...], tuple[int, Stored, Belief | None]]
 
 
 def is_plain(event: Any) -> bool:
@@ -173,7 +170,7 @@ def store(events: Sequence[Stored]) -> tuple[list[Stored], list[UUID]]:
     """Those that were stored, now with their number of deliveries, and the endpoints that have new work."""
     if all(map(is_plain, events)):
         return _store_plain(STORE_PLAIN, [(event, None) for event in events])
-    kinds: dict[_Kind, int] = {}
+    kinds: _Kinds = {}
     rows = _run(STORE_ANY, kinds, [_row(event, _number(kinds, event, None)) for event in events])
     counts = {event_id: count for event_id, count, _ in rows}
     return _counted(events, [counts.get(event.id) for event in events]), _endpoint_ids(rows)
@@ -187,7 +184,7 @@ def store_if_still_true(events: Sequence[tuple[Stored, Belief]], *, whole: bool)
 def _store_plain(
     statement: str, events: Sequence[tuple[Stored, Belief | None]], *, whole: bool = False
 ) -> tuple[list[Stored], list[UUID]]:
-    kinds: dict[_Kind, int] = {}
+    kinds: _Kinds = {}
     numbers = [_number(kinds, event, belief) for event, belief in events]
     given = [_row(event, number) for (event, _), number in zip(events, numbers, strict=True)]
     rows = _run(statement, kinds, given, at_least=len(kinds) if whole else 0)
@@ -196,15 +193,19 @@ def _store_plain(
     return stored, _endpoint_ids(rows)
 
 
-def _number(kinds: dict[_Kind, int], event: Stored, belief: Belief | None) -> int:
-    return kinds.setdefault(_Kind(event.consumer_id, event.type, event.api_version, belief), len(kinds))
+def _number(kinds: _Kinds, event: Stored, belief: Belief | None) -> int:
+    # Of ids the numbers: a UUID's own hash is slow, and this is asked for every event.
+    common: tuple[object, ...] = (event.consumer_id.int, event.type, event.api_version)
+    if belief is not None:
+        common += (belief.key_id.int, belief.consumer_uid, belief.schema_hash)
+    return kinds.setdefault(common, (len(kinds), event, belief))[0]
 
 
 def _run(
-    statement: str, kinds: dict[_Kind, int], events: Sequence[dict[str, Any]], *, at_least: int = 0
+    statement: str, kinds: _Kinds, events: Sequence[dict[str, Any]], *, at_least: int = 0
 ) -> list[tuple[Any, int, Any]]:
     parameters: dict[str, Any] = {
-        "kinds": orjson.dumps([_kind_row(kind, number) for kind, number in kinds.items()]).decode(),
+        "kinds": orjson.dumps([_kind_row(*kind) for kind in kinds.values()]).decode(),
         "events": orjson.dumps(events).decode(),
         "at_least": at_least,
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
@@ -215,14 +216,14 @@ def _run(
     return rows
 
 
-def _kind_row(kind: _Kind, number: int) -> dict[str, Any]:
+def _kind_row(number: int, event: Stored, belief: Belief | None) -> dict[str, Any]:
     return {
         "kind": number,
-        "consumer_id": kind.consumer_id,
-        "type": kind.type,
-        "patterns": " ".join(patterns_for(kind.type)),
-        "api_version": kind.api_version,
-        **(kind.belief._asdict() if kind.belief else {}),
+        "consumer_id": event.consumer_id,
+        "type": event.type,
+        "patterns": " ".join(patterns_for(event.type)),
+        "api_version": event.api_version,
+        **(belief._asdict() if belief else {}),
     }
 
 

@@ -27,12 +27,12 @@ def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
             return _errors(item)
     get = item.get
     return NewEvent(
-        consumer=item["consumer"],
-        type=item["type"],
-        data=item["data"],
+        item["consumer"],
+        item["type"],
+        item["data"],
         producer_id=get("id"),
         api_version=get("api_version"),
-        occurred_at=_time(get("occurred_at")),
+        occurred_at=_time(item["occurred_at"]) if "occurred_at" in item else None,
         ordering_key=get("ordering_key"),
         traceparent=traceparent,
     )
