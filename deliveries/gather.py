@@ -91,11 +91,11 @@ def _together() -> "Together[_Plain, Gathered | None]":
 
 def _accept_all(plain: Sequence[_Plain], *, whole: bool = False) -> list[Gathered | None]:
     """No request of Django's surrounds this, so nobody else sees to the connection. `whole`: all of them or none."""
-    connection.close_if_unusable_or_obsolete()
+    _close_if_old()
     try:
         return _accepted(plain, whole)
     finally:
-        connection.close_if_unusable_or_obsolete()
+        _close_if_old()
 
 
 def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
@@ -122,6 +122,12 @@ def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     log_accepted(stored)
     stored_ids = {event.public_id for event in stored}
     return [_gathered(one, each, stored_ids) for one, each in zip(plain, believed, strict=True)]
+
+
+def _close_if_old() -> None:
+    """As Django does around each request. Inside somebody's transaction the connection is theirs."""
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
 
 
 def _connect() -> None:
