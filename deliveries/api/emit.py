@@ -71,15 +71,17 @@ def _answer(environ: Environ) -> Answer | None:
     accept = _WAYS.get(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "POST" else None
     caller = _caller(environ) if accept is not None and _is_ordinary(environ) else None
     headers = _usual_headers(*map(environ.get, _DOOR)) if caller is not None else None
-    if accept is None or caller is None or headers is None:
+    raw = _read(environ) if headers is not None else None
+    if accept is None or caller is None or headers is None or raw is None:
         return None
     allowance = rate_limit.take(str(caller.key_id))
     # Taken once, whichever way this request goes on.
     environ[ALLOWANCE] = allowance
     if allowance is not None and allowance.retry_after_seconds is not None:
         return None
-    given = _body(environ)
-    if given is None:
+    try:
+        given = loads(raw)
+    except Problem:
         return None
     shown = accept(given, read_traceparent(environ.get("HTTP_TRACEPARENT")), caller.key_id)
     if shown is None:
@@ -152,15 +154,15 @@ def _is_ordinary(environ: Environ) -> bool:
     )
 
 
-def _body(environ: Environ) -> Any:
-    """Parsed; None where the long way has something to say about it."""
+def _read(environ: Environ) -> bytes | None:
+    """The body, which the long way can then read again; None where it has something to say about its length."""
     try:
         length = int(environ.get("CONTENT_LENGTH") or 0)
         # A batch may be larger than that, but no event in it: then there is something to measure.
         if not 0 < length <= settings.MAX_BODY_BYTES:
             return None
-        raw = environ["wsgi.input"].read(length)
-        environ["wsgi.input"] = io.BytesIO(raw)
-        return loads(raw)
-    except (Problem, ValueError, OSError):  # not JSON, a length that is no number, or nobody there any more
+        raw: bytes = environ["wsgi.input"].read(length)
+    except (ValueError, OSError):  # a length that is no number, or nobody there any more
         return None
+    environ["wsgi.input"] = io.BytesIO(raw)
+    return raw

@@ -13,11 +13,10 @@ from subscriptions.keys import Caller
 
 class KeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Any, None] | None:
-        header = request.headers.get("Authorization", "")
-        scheme, _, secret = header.partition(" ")
-        if not header:
+        if not request.headers.get("Authorization"):
             return None
-        caller = keys.verify(secret.strip()) if scheme.lower() == "bearer" else None
+        secret = _secret(request)
+        caller = keys.verify(secret) if secret else None
         if caller is None:
             raise AuthenticationFailed("The API key is unknown, expired or revoked.")
         return caller, None
@@ -40,3 +39,13 @@ class HasRole(BasePermission):
 
 def caller(request: Request) -> Caller:
     return cast(Caller, request.user)
+
+
+def is_known(request: Request) -> bool:
+    """Whether we know who called, or did a moment ago: also where a refusal or an outage came first."""
+    return getattr(request, "_user", None) is not None or keys.remembered(_secret(request)) is not None
+
+
+def _secret(request: Request) -> str:
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""

@@ -2,14 +2,16 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency, rate_limit
-from subscriptions.api.authentication import caller
+from subscriptions.api.authentication import caller, is_known
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
 from subscriptions.idempotency import Answer, Scope
@@ -54,6 +56,7 @@ class ApiView(APIView):
         allowance = getattr(self, "_allowance", None)
         for name, value in (allowance.headers if allowance else {}).items():
             response[name] = value
+        _take_in(request)
         return response
 
     def once(
@@ -99,6 +102,17 @@ class ApiView(APIView):
             key=key,
             fingerprint=idempotency.fingerprint(request.data),
         )
+
+
+def _take_in(request: Request) -> None:
+    """Reads what came with a refused request, if nobody has. Left unread, it makes the web server hang up, and who is
+    still sending may hear of that instead of the answer. Strangers could hold up a thread so; callers can anyway.
+    """
+    length = str(request.META.get("CONTENT_LENGTH") or "")
+    is_read = getattr(request._request, "_read_started", True)
+    if not is_read and length.isdigit() and 0 < int(length) <= settings.MAX_BODY_BYTES and is_known(request):
+        with suppress(OSError):
+            request._request.read()
 
 
 def _operation(request: Request) -> str:

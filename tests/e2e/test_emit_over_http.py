@@ -3,12 +3,14 @@ PostgreSQL was."""
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -215,3 +217,28 @@ def test_b_a_body_without_a_length_or_far_too_long_is_refused(start_stack: Start
     assert (too_long.status_code, too_long.json()["code"]) == (413, "payload_too_large")
     assert after.status_code == 202
     assert Event.objects.count() == 1
+
+
+def test_a_refused_caller_whose_body_is_still_on_its_way_hears_why(start_stack: StartStack, acme: Consumer) -> None:
+    """A body left unread makes the web server hang up, and the sender hears of that instead."""
+    stack = start_stack("web", API_RATE_PER_SECOND="1", API_RATE_BURST="1")
+    key, consumers_key = new_key(), keys.issue(role=Role.CONSUMER, consumer=acme)[1]
+    assert emit_when_asked(stack, key) == "HTTP/1.1 202 Accepted"
+    # Two within a second, which a busy machine may not manage at once.
+    wait_until(lambda: emit_when_asked(stack, key) == "HTTP/1.1 429 Too Many Requests", seconds=60)
+    assert emit_when_asked(stack, consumers_key) == "HTTP/1.1 403 Forbidden"
+    assert emit_when_asked(stack, new_key(), "Content-Type: text/plain") == "HTTP/1.1 415 Unsupported Media Type"
+
+
+def emit_when_asked(stack: Stack, key: str, content_type: str = "Content-Type: application/json") -> str:
+    """The answer's first line. The body is sent once the server says that it reads it."""
+    body = orjson.dumps(EVENT)
+    fields = ["Host: localhost", f"Authorization: Bearer {key}", f"Content-Length: {len(body)}", content_type]
+    head = "\r\n".join(["POST /api/v1/events/ HTTP/1.1", *fields, "Expect: 100-continue", "", ""])
+    address = urlsplit(stack.url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        with connection.makefile("rb") as answer:
+            assert [answer.readline(), answer.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
+            connection.sendall(body)
+            return answer.readline().decode().strip()

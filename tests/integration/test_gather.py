@@ -6,12 +6,10 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connection, connections
-from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from deliveries import database, gather
-from deliveries.api.emit import quickly
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
 from subscriptions import consumers, endpoints, event_types, keys
@@ -338,16 +336,3 @@ def test_an_error_before_anything_is_stored_is_answered_as_any_other(known: tupl
     answer = api.post("events/", EVENT)
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
     assert Event.objects.count() == 3
-
-
-def test_beyond_the_rate_limit_not_even_the_body_is_read(acme: Consumer, settings: Any) -> None:
-    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 0.001, 1
-    secret = keys.issue(role=Role.PRODUCER)[1]
-    assert Api(secret).post("events/", EVENT).status_code == 202
-    request = RequestFactory().post(
-        "/api/v1/events/", EVENT, content_type="application/json", headers={"Authorization": f"Bearer {secret}"}
-    )
-    unread = request.environ["wsgi.input"]
-    assert quickly(request.environ) is None
-    assert request.environ["wsgi.input"] is unread
-    assert Event.objects.count() == 1
