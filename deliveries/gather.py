@@ -15,7 +15,8 @@ from uuid import UUID
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from deliveries import bell, catalogue, tally
 from deliveries.ingest import NewEvent, default_api_version, log_accepted, render
@@ -91,16 +92,18 @@ def _together() -> "Together[_Plain, Gathered | None]":
 
 def _accept_all(plain: Sequence[_Plain], *, whole: bool = False) -> list[Gathered | None]:
     """No request of Django's surrounds this, so nobody else sees to the connection. `whole`: all of them or none."""
-    _close_if_old()
+    # This thread's own. Each look at `connection` would search for it again.
+    own = connections[DEFAULT_DB_ALIAS]
+    _close_if_old(own)
     try:
-        return _accepted(plain, whole)
+        return _accepted(plain, whole, own)
     finally:
-        _close_if_old()
+        _close_if_old(own)
 
 
-def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
+def _accepted(plain: Sequence[_Plain], whole: bool, own: BaseDatabaseWrapper) -> list[Gathered | None]:
     try:
-        _connect()
+        _connect(own)
         _learn({one.name for one in plain if one.name not in _memory})
     except (OperationalError, InterfaceError):
         # Nothing was written: the long way tries once more, or says why not.
@@ -124,25 +127,26 @@ def _accepted(plain: Sequence[_Plain], whole: bool) -> list[Gathered | None]:
     return [_gathered(one, each, stored_ids) for one, each in zip(plain, believed, strict=True)]
 
 
-def _close_if_old() -> None:
+def _close_if_old(own: BaseDatabaseWrapper) -> None:
     """As Django does around each request. Inside somebody's transaction the connection is theirs."""
-    if not connection.in_atomic_block:
-        connection.close_if_unusable_or_obsolete()
+    if not own.in_atomic_block:
+        own.close_if_unusable_or_obsolete()
 
 
-def _connect() -> None:
-    """This thread's connection, replaced if it has died while it was idle, as all do when PostgreSQL restarts.
+def _connect(own: BaseDatabaseWrapper) -> None:
+    """Replaces a connection that has died while it was idle, as all do when PostgreSQL restarts.
 
     Whoever lives has nothing to say before it is asked. Of one that died, the first look may find a farewell; the
     second then finds the end. Polling the socket would tell as much, and let the other threads go first.
     """
-    if connection.connection is not None:
+    if own.connection is not None:
+        pgconn = own.connection.pgconn
         try:
-            connection.connection.pgconn.consume_input()
-            connection.connection.pgconn.consume_input()
+            pgconn.consume_input()
+            pgconn.consume_input()
         except psycopg.Error:
-            connection.close()
-    connection.ensure_connection()
+            own.close()
+    own.ensure_connection()
 
 
 def _learn(names: Iterable[tuple[str, str, str]]) -> None:
