@@ -59,7 +59,7 @@ class ShortWay:
 
 
 def quickly(environ: Environ) -> Answer | None:
-    """The answer to events that are stored; or None, with nothing done, for the long way."""
+    """The answer to events that are stored; or None for the long way, with nothing done or with what FAILED."""
     try:
         return _answer(environ)
     except Exception as error:
