@@ -1,33 +1,32 @@
-"""Part of accept: plain events that arrive at the same moment are stored by one statement.
+"""Part of accept: emits that arrive at the same moment are stored by one statement.
 
-Plain: no id of the producer's own, no ordering key, no Idempotency-Key, so nothing but one statement is to be written.
-What it takes to accept one (who the consumer is, what the type asks of its data) is remembered from the last time, and
-the statement that stores the event looks at it again: a key revoked or a type archived meanwhile stores nothing.
-Whatever is not as expected is left to `deliveries/ingest.py`, which says what is wrong or puts it right.
+Those that need nothing but their events written, and perhaps their answer kept under an Idempotency-Key. What it takes
+to accept an event is remembered from the last time (`deliveries/beliefs.py`) and looked at again by the statement that
+stores it: a key revoked or a type archived meanwhile stores nothing. Whatever is not as expected is left to
+`deliveries/ingest.py`, which says what is wrong or puts it right.
 """
 
-import hashlib
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
-from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from deliveries import bell, catalogue, tally
+from deliveries import beliefs, bell, tally
 from deliveries.ingest import NewEvent, default_api_version, log_accepted, render
-from deliveries.store import Belief, Stored, is_plain, store_if_still_true
-from subscriptions import ids
+from deliveries.store import Belief, Stored, Written, is_plain, store_if_still_true
+from subscriptions import idempotency, ids
+from subscriptions.idempotency import Scope
 from subscriptions.together import Together
 
-# Events of one statement. A web process has fewer threads than this.
+# Emits of one statement. A web process has fewer threads than this.
 _AT_MOST = 100
-# Consumers and types that a process remembers.
-_MOST_REMEMBERED = 10_000
 
 
 class Gathered(NamedTuple):
@@ -37,94 +36,172 @@ class Gathered(NamedTuple):
     consumer: str
 
 
-class _Plain(NamedTuple):
+class Emit(NamedTuple):
+    """One request: a single event, or a batch that is accepted as a whole or not at all."""
+
+    new_events: Sequence[NewEvent]
+    key_id: UUID
+    now: datetime
+    # Where the answer is kept, if the request came with an Idempotency-Key.
+    scope: Scope | None
+    show: Callable[[list[Gathered]], bytes]
+
+
+class _Draft(NamedTuple):
     id: UUID
     public_id: str
     new: NewEvent
     api_version: str
     body: bytes
-    created_at: datetime
-    key_id: UUID
 
     @property
-    def name(self) -> tuple[str, str, str]:
+    def name(self) -> beliefs.Name:
         return self.new.consumer, self.new.type, self.api_version
 
 
-class _Remembered(NamedTuple):
-    consumer_id: UUID
-    consumer_uid: str | None
-    schema_hash: str | None
-    # Of the type's schema.
-    validator: Any
+class _Item(NamedTuple):
+    emit: Emit
+    drafts: list[_Draft]
 
 
-# By the consumer's name, the type and its version. Never relied on without `store_if_still_true`.
-_memory: dict[tuple[str, str, str], _Remembered] = {}
+class _Ready(NamedTuple):
+    """An item of which everything is believed to be acceptable."""
+
+    item: _Item
+    events: list[tuple[Stored, Belief]]
+    gathered: list[Gathered]
 
 
-def accept(new: NewEvent, *, key_id: UUID, now: datetime) -> Gathered | None:
-    """Stored, counted and rung for; or None, with nothing written, where this event needs the long way."""
-    return _together().do(_plain(new, key_id, now, default_api_version())) if is_plain(new) else None
+class _Undone(Exception):
+    """Rolled back, to be done the long way."""
 
 
-def accept_batch(new_events: Sequence[NewEvent], *, key_id: UUID, now: datetime) -> list[Gathered] | None:
-    """All of them; or None, with nothing written, where one of them needs the long way."""
-    if not all(map(is_plain, new_events)):
+def accept(emit: Emit) -> bytes | None:
+    """The answer, its events stored, counted and rung for; or None, with nothing written, if it needs the long way."""
+    if any(new.ordering_key is not None for new in emit.new_events):
         return None
     default_version = default_api_version()
-    plain = [_plain(new, key_id, now, default_version) for new in new_events]
-    gathered = _accept_all(plain, whole=True)
-    return [one for one in gathered if one is not None] or None
+    item = _Item(emit, [_draft(new, emit.now, default_version) for new in emit.new_events])
+    return _together().do(item) if len(item.drafts) == 1 else _accept_all([item])[0]
 
 
-def _plain(new: NewEvent, key_id: UUID, now: datetime, default_version: str) -> _Plain:
+def _draft(new: NewEvent, now: datetime, default_version: str) -> _Draft:
     event_id, api_version = ids.new_uuid(), new.api_version or default_version
-    public_id = ids.show("evt", event_id)
+    public_id = new.producer_id or ids.show("evt", event_id)
     body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
-    return _Plain(event_id, public_id, new, api_version, body, now, key_id)
+    return _Draft(event_id, public_id, new, api_version, body)
 
 
 @lru_cache(maxsize=1)
-def _together() -> "Together[_Plain, Gathered | None]":
+def _together() -> "Together[_Item, bytes | None]":
     return Together(_accept_all, at_most=_AT_MOST)
 
 
-def _accept_all(plain: Sequence[_Plain], *, whole: bool = False) -> list[Gathered | None]:
-    """No request of Django's surrounds this, so nobody else sees to the connection. `whole`: all of them or none."""
+def _accept_all(items: Sequence[_Item]) -> list[bytes | None]:
+    """No request of Django's surrounds this, so nobody else sees to the connection."""
     # This thread's own. Each look at `connection` would search for it again.
     own = connections[DEFAULT_DB_ALIAS]
     _close_if_old(own)
     try:
-        return _accepted(plain, whole, own)
+        answers = _answers(items, own)
     finally:
         _close_if_old(own)
+    return [answers.get(id(item)) for item in items]
 
 
-def _accepted(plain: Sequence[_Plain], whole: bool, own: BaseDatabaseWrapper) -> list[Gathered | None]:
+def _answers(items: Sequence[_Item], own: BaseDatabaseWrapper) -> dict[int, bytes]:
+    """By the item's identity. Items that are missing were not accepted, and nothing of them was written."""
     try:
         _connect(own)
-        _learn({one.name for one in plain if one.name not in _memory})
+        beliefs.learn(draft.name for item in items for draft in item.drafts)
     except (OperationalError, InterfaceError):
         # Nothing was written: the long way tries once more, or says why not.
-        return [None] * len(plain)
-    # Kept with each: another thread may forget what is remembered before this one has answered.
-    believed = [_believed(one, _memory.get(one.name)) for one in plain]
-    good = [each for each in believed if each is not None]
-    if not good or (whole and len(good) < len(plain)):
-        return [None] * len(plain)
+        return {}
+    ready = _unseen([each for item in items if (each := _ready(item)) is not None])
+    if not ready:
+        return {}
     try:
-        stored, endpoint_ids = store_if_still_true(good, whole=whole)
-    except (OperationalError, InterfaceError):
+        written, answers = _store(ready)
+    except _Undone:
+        return {}
+    except (OperationalError, InterfaceError) as error:
+        # Who waited too long for a lock was rolled back for certain, and may try again alone.
+        if isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
+            return {}
         raise
     except DatabaseError:
         # One of them cannot be stored, and so none was. Each finds out by itself.
-        return [None] * len(plain)
-    bell.ring(endpoint_ids)
-    tally.count_accepted(event.consumer_id for event in stored)
-    log_accepted(stored)
-    stored_ids = {event.public_id for event in stored}
-    return [_gathered(one, each, stored_ids) for one, each in zip(plain, believed, strict=True)]
+        return {}
+    bell.ring(written.endpoint_ids)
+    tally.count_accepted(event.consumer_id for event in written.stored)
+    log_accepted(written.stored)
+    return answers
+
+
+def _store(ready: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
+    whole = any(len(each.events) > 1 for each in ready)
+    kept = any(each.item.emit.scope for each in ready)
+    named = not all(is_plain(event) for each in ready for event, _ in each.events)
+    with transaction.atomic() if kept or (whole and named) else nullcontext():
+        written = store_if_still_true([pair for each in ready for pair in each.events], whole=whole)
+        if written.changed:
+            _forget(ready, {event.id for event in written.changed})
+        stored_ids = {event.id.int for event in written.stored}
+        done = [each for each in ready if all(event.id.int in stored_ids for event, _ in each.events)]
+        if whole and not done:
+            raise _Undone
+        answers = {id(each.item): each.item.emit.show(each.gathered) for each in done}
+        scoped = [(each.item.emit.scope, answers[id(each.item)]) for each in done]
+        if not idempotency.keep([(scope, answer) for scope, answer in scoped if scope]):
+            raise _Undone
+    return written, answers
+
+
+def _ready(item: _Item) -> _Ready | None:
+    events, gathered = [], []
+    for draft in item.drafts:
+        # Kept with each: another thread may forget what is remembered before this one has answered.
+        known = beliefs.recall(draft.name)
+        if known is None or not known.fits(draft.new.data):
+            return None
+        event = _stored(draft, known.consumer_id, item.emit.now)
+        belief = Belief(item.emit.key_id, known.consumer_uid, known.schema_hash)
+        events.append((event, belief))
+        gathered.append(Gathered(event, draft.new.data, known.consumer))
+    return _Ready(item, events, gathered)
+
+
+def _stored(draft: _Draft, consumer_id: UUID, now: datetime) -> Stored:
+    return Stored(
+        id=draft.id,
+        public_id=draft.public_id,
+        consumer_id=consumer_id,
+        type=draft.new.type,
+        api_version=draft.api_version,
+        producer_id=draft.new.producer_id,
+        body=draft.body,
+        created_at=now,
+        occurred_at=draft.new.occurred_at,
+        ordering_key=None,
+        sequence=None,
+        traceparent=draft.new.traceparent,
+    )
+
+
+def _unseen(ready: list[_Ready]) -> list[_Ready]:
+    """Without those whose Idempotency-Key was here before, as far as Redis knows."""
+    scopes = [each.item.emit.scope for each in ready if each.item.emit.scope]
+    if not scopes:
+        return ready
+    seen = iter(idempotency.seen_before(scopes))
+    return [each for each in ready if each.item.emit.scope is None or not next(seen)]
+
+
+def _forget(ready: Sequence[_Ready], changed: Container[UUID]) -> None:
+    for each in ready:
+        for draft in each.item.drafts:
+            if draft.id in changed:
+                beliefs.forget(draft.name)
 
 
 def _close_if_old(own: BaseDatabaseWrapper) -> None:
@@ -147,56 +224,3 @@ def _connect(own: BaseDatabaseWrapper) -> None:
         except psycopg.Error:
             own.close()
     own.ensure_connection()
-
-
-def _learn(names: Iterable[tuple[str, str, str]]) -> None:
-    """Only what may be accepted as it is: a living consumer, a type that is in use and not archived."""
-    names = list(names)
-    if not names:
-        return
-    known = catalogue.look_up(
-        {consumer for consumer, _, _ in names},
-        {(type, version) for _, type, version in names},
-        register=settings.UNKNOWN_EVENT_TYPES == "register",
-    )
-    if len(_memory) + len(names) > _MOST_REMEMBERED:
-        _memory.clear()
-    for consumer, type, version in names:
-        consumer_id = known.consumer_ids.get(consumer)
-        if consumer_id is not None and type in known.types.used and type not in known.types.archived:
-            schema = known.types.schemas.get((type, version))
-            _memory[consumer, type, version] = _Remembered(
-                consumer_id=consumer_id,
-                consumer_uid=known.uids[consumer_id],
-                schema_hash=schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest(),
-                validator=schema and catalogue.validator(schema),
-            )
-
-
-def _believed(one: _Plain, known: _Remembered | None) -> tuple[Stored, Belief] | None:
-    if known is None or (known.validator and not known.validator.is_valid(one.new.data)):
-        return None
-    event = Stored(
-        id=one.id,
-        public_id=one.public_id,
-        consumer_id=known.consumer_id,
-        type=one.new.type,
-        api_version=one.api_version,
-        producer_id=None,
-        body=one.body,
-        created_at=one.created_at,
-        occurred_at=one.new.occurred_at,
-        ordering_key=None,
-        sequence=None,
-        traceparent=one.new.traceparent,
-    )
-    return event, Belief(key_id=one.key_id, consumer_uid=known.consumer_uid, schema_hash=known.schema_hash)
-
-
-def _gathered(one: _Plain, believed: tuple[Stored, Belief] | None, stored_ids: Container[str]) -> Gathered | None:
-    if believed is None or one.public_id not in stored_ids:
-        # Something has changed, or the key is gone: next time we look anew.
-        _memory.pop(one.name, None)
-        return None
-    event, belief = believed
-    return Gathered(event, one.new.data, belief.consumer_uid or ids.show("con", event.consumer_id))

@@ -267,13 +267,13 @@ def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -
     if not drafts:
         return []
     events = [_stored(draft, now=now) for draft in drafts]
-    stored, endpoint_ids = store(events)
-    if len(stored) != len(events):
+    written = store(events)
+    if len(written.stored) != len(events):
         # Keeping the rest would leave gaps in sequences; a fresh transaction finds the duplicate before it counts.
         raise Raced
-    for draft, event in zip(drafts, stored, strict=True):
+    for draft, event in zip(drafts, written.stored, strict=True):
         results[draft.place] = Accepted(event)
-    return endpoint_ids
+    return written.endpoint_ids
 
 
 def _stored(draft: _Draft, *, now: datetime) -> Stored:

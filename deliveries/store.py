@@ -83,7 +83,7 @@ _PLAIN = """
         SELECT webhooks_uuid7(), given.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
         FROM given JOIN wanting USING (kind)
     )
-    SELECT kind, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM wanting) FROM counted
+    SELECT kind, NULL::uuid, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM wanting) FROM counted
 """
 _NAMED_OR_ORDERED = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
@@ -113,19 +113,25 @@ _NAMED_OR_ORDERED = """
         FROM matched
         RETURNING endpoint_id
     )
-    SELECT id, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed) FROM stored
+    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed)
+    FROM counted
+    UNION ALL
+    SELECT NULL, id, delivery_count, NULL FROM stored
 """
 
 STORE_PLAIN = _GIVEN.format(kinds=_KINDS) + _PLAIN
 """Stores events that have neither an id of their producer's nor an ordering key, and one delivery for each endpoint
-that wants them. Answers with the kinds."""
+that wants them. Answers with the kinds, which say how many."""
 
 STORE_PLAIN_IF_STILL_TRUE = _GIVEN.format(kinds=_KINDS_STILL_TRUE) + _PLAIN
 """The same, for kinds whose key, consumer and type are as they were believed to be. Skips the others."""
 
 STORE_ANY = _GIVEN.format(kinds=_KINDS) + _NAMED_OR_ORDERED
 """Stores any events. Skips one whose producer id is taken, and holds back what waits for its turn in an ordering key.
-Answers with the events."""
+Answers with the kinds, and with the events that were stored."""
+
+STORE_ANY_IF_STILL_TRUE = _GIVEN.format(kinds=_KINDS_STILL_TRUE) + _NAMED_OR_ORDERED
+"""Both: skips kinds that have changed, and events whose producer id is taken."""
 
 
 @dataclass(slots=True)
@@ -166,31 +172,50 @@ def is_plain(event: Any) -> bool:
     return event.producer_id is None and event.ordering_key is None
 
 
-def store(events: Sequence[Stored]) -> tuple[list[Stored], list[UUID]]:
-    """Those that were stored, now with their number of deliveries, and the endpoints that have new work."""
-    if all(map(is_plain, events)):
-        return _store_plain(STORE_PLAIN, [(event, None) for event in events])
-    kinds: _Kinds = {}
-    rows = _run(STORE_ANY, kinds, [_row(event, _number(kinds, event, None)) for event in events])
-    counts = {event_id: count for event_id, count, _ in rows}
-    return _counted(events, [counts.get(event.id) for event in events]), _endpoint_ids(rows)
+class Written(NamedTuple):
+    # Now with their number of deliveries.
+    stored: list[Stored]
+    # Not stored, since something is no longer as it was believed to be.
+    changed: list[Stored]
+    # Those that have new work.
+    endpoint_ids: list[UUID]
 
 
-def store_if_still_true(events: Sequence[tuple[Stored, Belief]], *, whole: bool) -> tuple[list[Stored], list[UUID]]:
-    """As `store`, for plain events, without those whose belief turns out to be wrong; if `whole`, then without any."""
-    return _store_plain(STORE_PLAIN_IF_STILL_TRUE, events, whole=whole)
+def store(events: Sequence[Stored]) -> Written:
+    return _store(STORE_PLAIN, STORE_ANY, [(event, None) for event in events])
 
 
-def _store_plain(
-    statement: str, events: Sequence[tuple[Stored, Belief | None]], *, whole: bool = False
-) -> tuple[list[Stored], list[UUID]]:
+def store_if_still_true(events: Sequence[tuple[Stored, Belief]], *, whole: bool) -> Written:
+    """As `store`, without the kinds whose belief turns out to be wrong; if `whole`, then without any."""
+    return _store(STORE_PLAIN_IF_STILL_TRUE, STORE_ANY_IF_STILL_TRUE, events, whole=whole)
+
+
+def _store(
+    for_plain: str, for_any: str, events: Sequence[tuple[Stored, Belief | None]], *, whole: bool = False
+) -> Written:
+    plain = all(is_plain(event) for event, _ in events)
     kinds: _Kinds = {}
     numbers = [_number(kinds, event, belief) for event, belief in events]
-    given = [_row(event, number) for (event, _), number in zip(events, numbers, strict=True)]
-    rows = _run(statement, kinds, given, at_least=len(kinds) if whole else 0)
-    counts = {number: count for number, count, _ in rows}
-    stored = _counted([event for event, _ in events], [counts.get(number) for number in numbers])
-    return stored, _endpoint_ids(rows)
+    parameters: dict[str, Any] = {
+        "events": _json([_row(event, number) for (event, _), number in zip(events, numbers, strict=True)]),
+        "kinds": _json([_kind_row(*kind) for kind in kinds.values()]),
+        "at_least": len(kinds) if whole else 0,
+        "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(for_plain if plain else for_any, parameters)
+        rows = cursor.fetchall()
+    by_kind = {kind: count for kind, event_id, count, _ in rows if event_id is None}
+    by_event = {event_id: count for _, event_id, count, _ in rows}
+    written = Written([], [], list(rows[0][3] or []) if rows else [])
+    for (event, _), kind in zip(events, numbers, strict=True):
+        count = by_kind.get(kind) if plain else by_event.get(event.id)
+        if count is not None:
+            event.delivery_count = count
+            written.stored.append(event)
+        elif kind not in by_kind:
+            written.changed.append(event)
+    return written
 
 
 def _number(kinds: _Kinds, event: Stored, belief: Belief | None) -> int:
@@ -199,21 +224,6 @@ def _number(kinds: _Kinds, event: Stored, belief: Belief | None) -> int:
     if belief is not None:
         common += (belief.key_id.int, belief.consumer_uid, belief.schema_hash)
     return kinds.setdefault(common, (len(kinds), event, belief))[0]
-
-
-def _run(
-    statement: str, kinds: _Kinds, events: Sequence[dict[str, Any]], *, at_least: int = 0
-) -> list[tuple[Any, int, Any]]:
-    parameters: dict[str, Any] = {
-        "kinds": orjson.dumps([_kind_row(*kind) for kind in kinds.values()]).decode(),
-        "events": orjson.dumps(events).decode(),
-        "at_least": at_least,
-        "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        rows: list[tuple[Any, int, Any]] = cursor.fetchall()
-    return rows
 
 
 def _kind_row(number: int, event: Stored, belief: Belief | None) -> dict[str, Any]:
@@ -242,14 +252,5 @@ def _row(event: Stored, kind: int) -> dict[str, Any]:
     return row
 
 
-def _counted(events: Sequence[Stored], counts: Sequence[int | None]) -> list[Stored]:
-    stored = []
-    for event, count in zip(events, counts, strict=True):
-        if count is not None:
-            event.delivery_count = count
-            stored.append(event)
-    return stored
-
-
-def _endpoint_ids(rows: Sequence[tuple[Any, int, Any]]) -> list[UUID]:
-    return list(rows[0][2] or []) if rows else []
+def _json(rows: Sequence[dict[str, Any]]) -> str:
+    return orjson.dumps(rows).decode()

@@ -7,12 +7,13 @@ Refusals are not stored: a corrected request may use the same key.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import redis
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
@@ -29,6 +30,18 @@ STORE_ANSWER = """
     ON CONFLICT (owner, operation, key) DO NOTHING
 """
 """Stores an answer unless one is there. Waits for a request still under way; stores nothing if that one commits."""
+
+STORE_ANSWERS = """
+    INSERT INTO subscriptions_idempotencyrecord (owner, operation, key, fingerprint, status_code, response_encrypted)
+    SELECT owner, operation, key, decode(fingerprint, 'hex'), 202, decode(response, 'hex')
+    FROM json_to_recordset(%(answers)s::json) AS answer (
+        owner text, operation text, key text, fingerprint text, response text
+    )
+    -- In one order: two groups that wait for each other's keys would deadlock.
+    ORDER BY owner, operation, key
+    ON CONFLICT (owner, operation, key) DO NOTHING
+"""
+"""The same for many answers of 202 at once."""
 
 
 class KeyInvalid(ValueError):
@@ -74,6 +87,14 @@ def parse_key(header: str) -> str:
     return key
 
 
+def is_key(header: str) -> bool:
+    try:
+        parse_key(header)
+    except KeyInvalid:
+        return False
+    return True
+
+
 def fingerprint(body: Any) -> bytes:
     """The same for bodies that mean the same, whatever their white space and the order of their keys."""
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
@@ -103,6 +124,37 @@ def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool
             # Swept in this very moment: 72 hours are over, and the next try will find the key free.
             raise InProgress from None
         raise
+
+
+def seen_before(scopes: Sequence[Scope]) -> list[bool]:
+    """Hints for many at once. Where Redis does not answer nobody knows, and the constraint decides."""
+
+    def ask(client: "redis.Redis") -> list[bool]:
+        pipeline = client.pipeline(transaction=False)
+        for scope in scopes:
+            pipeline.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)
+        return [not first for first in pipeline.execute()]
+
+    return quick_redis().ask(ask, default=[False] * len(scopes))
+
+
+def keep(answers: Sequence[tuple[Scope, bytes]]) -> bool:
+    """Answers of 202, in the caller's transaction. False if one of the keys is taken: then roll back."""
+    if not answers:
+        return True
+    rows = [
+        {
+            "owner": scope.owner,
+            "operation": scope.operation,
+            "key": scope.key,
+            "fingerprint": scope.fingerprint.hex(),
+            "response": vault().seal(body.decode(), belongs_to=_belongs_to(scope)).hex(),
+        }
+        for scope, body in answers
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(STORE_ANSWERS, {"answers": orjson.dumps(rows).decode()})
+        return bool(cursor.rowcount == len(rows))
 
 
 def find(scope: Scope) -> Answer | None:
@@ -140,11 +192,14 @@ def forget_old(*, hours: int, batch: int = 2000, batches: int = 500) -> int:
 
 def _seen_before(scope: Scope) -> bool:
     """A hint from Redis that spares a repeated request its work. Wrong or absent, it costs one look-up and no more."""
-    name = f"webhooks:idempotency:{hashlib.sha256(_belongs_to(scope).encode()).hexdigest()}"
     first = quick_redis().ask(
-        lambda client: bool(client.set(name, 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)), default=True
+        lambda client: bool(client.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)), default=True
     )
     return not first
+
+
+def _hint(scope: Scope) -> str:
+    return f"webhooks:idempotency:{hashlib.sha256(_belongs_to(scope).encode()).hexdigest()}"
 
 
 def _store(scope: Scope, answer: Answer) -> bool:

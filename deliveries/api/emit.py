@@ -1,6 +1,6 @@
-"""POST events/ and events/batch/, the short way: plain events from a caller who was here a moment ago, before Django.
+"""POST events/ and events/batch/, the short way: before Django, for a caller who was here a moment ago.
 
-Most emits are that, and need none of what a general request goes through. Whatever is out of the ordinary takes the
+Most emits need none of what a general request goes through. Whatever is out of the ordinary takes the
 long way through `deliveries/api/events.py`, which knows every rule and every refusal.
 """
 
@@ -8,7 +8,6 @@ import io
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
-from uuid import UUID
 from wsgiref.types import StartResponse, WSGIApplication
 
 from django.conf import settings
@@ -22,12 +21,14 @@ from django.utils import timezone
 from deliveries import gather
 from deliveries.api.shape import read_event, read_traceparent
 from deliveries.api.show import show_event
+from deliveries.gather import Gathered
 from deliveries.ingest import NewEvent
-from subscriptions import keys, rate_limit
+from subscriptions import idempotency, keys, rate_limit
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem
 from subscriptions.api.rendering import render
-from subscriptions.api.views import ALLOWANCE, PRODUCERS
+from subscriptions.api.views import ALLOWANCE, PRODUCERS, operation_of
+from subscriptions.idempotency import Scope
 from subscriptions.keys import Caller
 
 # Where the long way finds the error that the short way met: only there can it be answered and logged as any other.
@@ -68,12 +69,13 @@ def quickly(environ: Environ) -> Answer | None:
 
 
 def _answer(environ: Environ) -> Answer | None:
-    accept = _WAYS.get(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "POST" else None
-    caller = _caller(environ) if accept is not None and _is_ordinary(environ) else None
+    way = _WAYS.get(environ["PATH_INFO"]) if environ["REQUEST_METHOD"] == "POST" else None
+    caller = _caller(environ) if way is not None and _is_ordinary(environ) else None
     headers = _usual_headers(*map(environ.get, _DOOR)) if caller is not None else None
     raw = _read(environ) if headers is not None else None
-    if accept is None or caller is None or headers is None or raw is None:
+    if way is None or caller is None or headers is None or raw is None:
         return None
+    read, show = way
     allowance = rate_limit.take(str(caller.key_id))
     # Taken once, whichever way this request goes on.
     environ[ALLOWANCE] = allowance
@@ -81,23 +83,25 @@ def _answer(environ: Environ) -> Answer | None:
         return None
     try:
         given = loads(raw)
+        news = read(given, read_traceparent(environ.get("HTTP_TRACEPARENT")))
     except Problem:
         return None
-    shown = accept(given, read_traceparent(environ.get("HTTP_TRACEPARENT")), caller.key_id)
-    if shown is None:
+    if news is None:
         return None
-    body = render(shown)
+    scope = _scope(environ, caller, given)
+    body = gather.accept(gather.Emit(news, caller.key_id, timezone.now(), scope, show))
+    if body is None:
+        return None
     limits = allowance.headers.items() if allowance else ()
     return Answer([*headers, *limits, ("Content-Length", str(len(body)))], body)
 
 
-def _one(given: Any, traceparent: str | None, key_id: UUID) -> dict[str, Any] | None:
+def _read_one(given: Any, traceparent: str | None) -> list[NewEvent] | None:
     new = read_event(given, traceparent=traceparent)
-    gathered = gather.accept(new, key_id=key_id, now=timezone.now()) if isinstance(new, NewEvent) else None
-    return _shown(gathered) if gathered is not None else None
+    return [new] if isinstance(new, NewEvent) else None
 
 
-def _batch(given: Any, traceparent: str | None, key_id: UUID) -> dict[str, Any] | None:
+def _read_batch(given: Any, traceparent: str | None) -> list[NewEvent] | None:
     items = given.get("events") if isinstance(given, dict) else None
     if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
         return None
@@ -107,21 +111,26 @@ def _batch(given: Any, traceparent: str | None, key_id: UUID) -> dict[str, Any] 
         if not isinstance(new, NewEvent):
             return None
         news.append(new)
-    gathered = gather.accept_batch(news, key_id=key_id, now=timezone.now())
-    if gathered is None:
-        return None
-    return {"results": [{"status": "accepted", "event": _shown(one)} for one in gathered]}
+    return news
+
+
+def _show_one(gathered: list[Gathered]) -> bytes:
+    return render(_shown(gathered[0]))
+
+
+def _show_batch(gathered: list[Gathered]) -> bytes:
+    return render({"results": [{"status": "accepted", "event": _shown(one)} for one in gathered]})
 
 
 _WAYS = {
-    "/api/v1/events/": _one,
-    "/api/v1/events": _one,
-    "/api/v1/events/batch/": _batch,
-    "/api/v1/events/batch": _batch,
+    "/api/v1/events/": (_read_one, _show_one),
+    "/api/v1/events": (_read_one, _show_one),
+    "/api/v1/events/batch/": (_read_batch, _show_batch),
+    "/api/v1/events/batch": (_read_batch, _show_batch),
 }
 
 
-def _shown(gathered: gather.Gathered) -> dict[str, Any]:
+def _shown(gathered: Gathered) -> dict[str, Any]:
     return show_event(gathered.event, consumer=gathered.consumer, data=gathered.data)
 
 
@@ -149,8 +158,21 @@ def _is_ordinary(environ: Environ) -> bool:
     """Whether the long way would have nothing to say about how the body comes, and no parameters to look at."""
     return (
         environ.get("CONTENT_TYPE") == "application/json"
-        and "HTTP_IDEMPOTENCY_KEY" not in environ
         and not environ.get("QUERY_STRING")
+        and not environ.get("SCRIPT_NAME")
+        and idempotency.is_key(environ.get("HTTP_IDEMPOTENCY_KEY", "none"))
+    )
+
+
+def _scope(environ: Environ, caller: Caller, given: Any) -> Scope | None:
+    header = environ.get("HTTP_IDEMPOTENCY_KEY")
+    if header is None:
+        return None
+    return Scope(
+        owner=caller.owner,
+        operation=operation_of("POST", environ["PATH_INFO"]),
+        key=idempotency.parse_key(header),
+        fingerprint=idempotency.fingerprint(given),
     )
 
 

@@ -98,7 +98,7 @@ class ApiView(APIView):
             ) from None
         return Scope(
             owner=caller(request).owner,
-            operation=_operation(request),
+            operation=operation_of(request.method, request.path),
             key=key,
             fingerprint=idempotency.fingerprint(request.data),
         )
@@ -115,8 +115,9 @@ def _take_in(request: Request) -> None:
             request._request.read()
 
 
-def _operation(request: Request) -> str:
-    operation = f"{request.method} {request.path.rstrip('/')}"
+def operation_of(method: str | None, path: str) -> str:
+    """What an Idempotency-Key is unique within."""
+    operation = f"{method} {path.rstrip('/')}"
     # A path may hold a uid of 255 characters, which is what the whole column holds.
     return operation if len(operation) <= 255 else hashlib.sha256(operation.encode()).hexdigest()
 

@@ -448,9 +448,9 @@ def _nested(depth: int) -> dict[str, Any]:
     [
         # Event and deliveries, with a look at the key, the consumer and the type.
         ({}, False, 1),
-        # The API key; consumer and type; begin, event and deliveries, the stored answer, commit.
-        ({}, True, 6),
-        # … and the sequence.
+        # … between begin, the stored answer and commit.
+        ({}, True, 4),
+        # The API key; consumer and type; begin, sequence, event and deliveries, the stored answer, commit.
         ({"ordering_key": "k"}, True, 7),
         # … and the look for an event of this id.
         ({"ordering_key": "k", "id": "a"}, True, 8),

@@ -5,11 +5,12 @@ from typing import Any
 
 import psycopg
 import pytest
+import redis
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from deliveries import database, gather
+from deliveries import beliefs, database, gather
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
 from subscriptions import consumers, endpoints, event_types, keys
@@ -20,6 +21,8 @@ from tests.local import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
+# Parameters are looked at by the long way only.
+LONG = "?way=long"
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_both_ways_answer_and_store_the_same(known: tuple[Api, ApiKey]) -> None:
     api, _ = known
     event = {**EVENT, "occurred_at": "2026-01-31T12:00:00+02:00", "api_version": "7", "data": {"é": [1.5, "\u2028"]}}
     short = api.post("events/", event)
-    long = api.post("events/", event, headers={"Idempotency-Key": "k"})
+    long = api.post(f"events/{LONG}", event)
     own = {"id", "created_at"}
     assert {name: value for name, value in short.json().items() if name not in own} == {
         name: value for name, value in long.json().items() if name not in own
@@ -117,7 +120,7 @@ def test_a_type_changed_a_moment_ago_is_judged_by_what_it_is_now(
 
 def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> None:
     short = api.post("events/", event)
-    long = api.post("events/", event, headers={"Idempotency-Key": "k"})
+    long = api.post(f"events/{LONG}", event)
     assert (short.status_code, short.json()["code"]) == (status, code)
     assert short.json() == long.json()
     assert Event.objects.count() == 3
@@ -151,37 +154,44 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
 ) -> None:
     """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
     _, key = known
-    other = consumers.create(uid="other")
+    consumers.create(uid="other")
     together = gather._together()
-    callers = ThreadPoolExecutor(max_workers=6)
+    callers = ThreadPoolExecutor(max_workers=8)
 
-    def emit(number: int, consumer: str) -> Any:
-        new = NewEvent(consumer=consumer, type="invoice.paid", data={"number": number})
+    def emit(number: int, consumer: str, own_id: str | None) -> Any:
+        new = NewEvent(consumer=consumer, type="invoice.paid", data={"number": number}, producer_id=own_id)
         try:
-            return gather.accept(new, key_id=key.id, now=timezone.now())
+            answer = gather.accept(gather.Emit([new], key.id, timezone.now(), None, show))
+            return answer and answer.decode()
         finally:
             connections.close_all()
 
+    def show(gathered: list[gather.Gathered]) -> bytes:
+        [one] = gathered
+        return f"{one.consumer} {one.data['number']} {one.event.delivery_count} {one.event.id}".encode()
+
+    emits = [("acme", None), ("other", None), ("nobody", None), ("acme", "own"), ("other", "own"), ("acme", "own")]
     try:
         with psycopg.connect(database.conninfo()) as holder:
             holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
-            futures = [callers.submit(emit, 0, "acme")]
+            futures = [callers.submit(emit, 0, "acme", None)]
             wait_until(lambda: is_held_up(holder), seconds=30)
-            for number, consumer in enumerate(["acme", "other", "nobody", "acme"], start=1):
-                futures.append(callers.submit(emit, number, consumer))
+            for number, (consumer, own_id) in enumerate(emits, start=1):
+                futures.append(callers.submit(emit, number, consumer, own_id))
                 wait_until(lambda: len(together._waiting) == len(futures) - 1, seconds=30)
             holder.rollback()
-        results = [future.result(30) for future in futures]
+        answers = [future.result(30) for future in futures]
     finally:
         callers.shutdown()
-    assert [result and (result.consumer, result.event.delivery_count) for result in results] == [
-        ("acme", 1), ("acme", 1), ("other", 0), None, ("acme", 1),
+    # One of two with the same id of their own is left to the long way.
+    assert [answer and answer.rpartition(" ")[0] for answer in answers] == [
+        "acme 0 1", "acme 1 1", "other 2 0", None, "acme 4 1", "other 5 0", None,
     ]  # fmt: skip
-    stored = {event.id: event for event in Event.objects.all()}
-    transactions = [stored[r.event.id].xid for r in results if r]
-    assert transactions[0] != transactions[1] == transactions[2] == transactions[3]
-    assert [stored[r.event.id].consumer_id for r in results if r] == [acme.id, acme.id, other.id, acme.id]
-    assert [bytes(stored[r.event.id].body or b"") for r in results if r] == [r.event.body for r in results if r]
+    stored = {str(event.id): event for event in Event.objects.select_related("consumer")}
+    rows = [stored[answer.rpartition(" ")[2]] for answer in answers if answer]
+    assert [row.consumer.uid for row in rows] == ["acme", "acme", "other", "acme", "other"]
+    assert len({row.xid for row in rows}) == 2
+    assert len({row.xid for row in rows[1:]}) == 1
 
 
 def is_held_up(holder: psycopg.Connection) -> bool:
@@ -199,7 +209,7 @@ def test_a_batch_like_the_one_before_takes_one_statement_and_answers_as_on_the_l
     with CaptureQueriesContext(connection) as captured:
         short = api.post("events/batch/", BATCH)
     assert (short.status_code, len(captured), Event.objects.count(), Delivery.objects.count()) == (202, 1, 5, 5)
-    long = api.post("events/batch/", BATCH, headers={"Idempotency-Key": "k"})
+    long = api.post(f"events/batch/{LONG}", BATCH)
     assert [without_own(one) for one in short.json()["results"]] == [without_own(one) for one in long.json()["results"]]
     for one in short.json()["results"]:
         assert one["status"] == "accepted"
@@ -211,12 +221,72 @@ def without_own(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "event": event}
 
 
+@pytest.mark.parametrize("path", ["events/", "events/batch/"])
+def test_an_emit_with_a_key_is_answered_on_the_short_way_and_once(
+    path: str, known: tuple[Api, ApiKey], redis_client: "redis.Redis"
+) -> None:
+    api, _ = known
+    body, count = (EVENT, 1) if path == "events/" else (BATCH, 2)
+    with CaptureQueriesContext(connection) as captured:
+        first = api.post(path, body, headers={"Idempotency-Key": "k"})
+    # Begin, the events, the answer, commit.
+    assert (first.status_code, len(captured), "Allow" in first) == (202, 4, False)
+    again = api.post(path, body, headers={"Idempotency-Key": '"k"'})
+    # Redis forgets, and the constraint decides.
+    redis_client.flushdb()
+    later = api.post(f"{path.rstrip('/')}", body, headers={"Idempotency-Key": "k"})
+    assert [again.content, later.content] == [first.content, first.content]
+    assert [one.headers.get("Idempotent-Replayed") for one in (first, again, later)] == [None, "true", "true"]
+    other = api.post(path, {**body, "more": 1}, headers={"Idempotency-Key": "k"})
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+    assert Event.objects.count() == 3 + count
+
+
+def test_an_event_with_an_id_of_its_own_takes_one_statement_and_is_accepted_once(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    event = {**EVENT, "id": "own-1"}
+    assert statements_of(api, event) == (202, 1)
+    again = api.post("events/", event)
+    assert (again.status_code, again.json()) == (202, api.get("events/own-1/").json())
+    other = api.post("events/", {**event, "data": {}})
+    assert (other.status_code, other.json()["code"]) == (409, "event_id_reused")
+    assert (Event.objects.count(), Delivery.objects.count()) == (4, 4)
+    # One that is taken says nothing against its kind.
+    assert statements_of(api, {**EVENT, "id": "own-2"}) == (202, 1)
+
+
+def test_a_batch_of_ids_of_their_own_is_accepted_whole_or_on_the_long_way(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    fresh = [{**EVENT, "id": f"own-{number}"} for number in range(3)]
+    with CaptureQueriesContext(connection) as captured:
+        answer = api.post("events/batch/", {"events": fresh[:2]})
+    assert (answer.status_code, len(captured)) == (202, 3)
+    answer = api.post("events/batch/", {"events": fresh})
+    assert [one["status"] for one in answer.json()["results"]] == ["duplicate", "duplicate", "accepted"]
+    assert (Event.objects.count(), Delivery.objects.count()) == (6, 6)
+
+
+def test_a_refused_emit_leaves_its_key_free(known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    refused = api.post("events/", {**EVENT, "consumer": "nobody"}, headers={"Idempotency-Key": "k"})
+    accepted = api.post("events/", EVENT, headers={"Idempotency-Key": "k"})
+    assert [refused.status_code, accepted.status_code] == [404, 202]
+    assert Event.objects.count() == 4
+
+
+@pytest.mark.parametrize("key", ["", " ", '""', "k" * 256, "kéy"])
+def test_a_key_that_is_none_is_refused_on_the_short_way_too(key: str, known: tuple[Api, ApiKey]) -> None:
+    answer = known[0].post("events/", EVENT, headers={"Idempotency-Key": key})
+    assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_invalid")
+    assert Event.objects.count() == 3
+
+
 @pytest.mark.parametrize(
     "other",
-    [{"consumer": "nobody"}, {"data": []}, {"id": "own-1"}, {"ordering_key": "k"}, {"type": "invoice.new"}],
-    ids=["consumer", "shape", "id", "ordering", "type"],
+    [{"consumer": "nobody"}, {"data": []}, {"ordering_key": "k"}, {"type": "invoice.new"}],
+    ids=["consumer", "shape", "ordering", "type"],
 )
-def test_a_batch_with_one_that_is_not_plain_or_not_known_is_accepted_once_on_the_long_way(
+def test_a_batch_with_one_that_is_ordered_or_not_known_is_accepted_once_on_the_long_way(
     other: dict[str, Any], known: tuple[Api, ApiKey]
 ) -> None:
     answer = known[0].post("events/batch/", {"events": [EVENT, {**EVENT, **other}, EVENT]})
@@ -242,7 +312,7 @@ def test_a_batch_with_a_type_archived_a_moment_ago_stores_the_others_once(known:
 def test_both_ways_answer_with_the_same_headers(known: tuple[Api, ApiKey]) -> None:
     api, _ = known
     short = api.post("events/", EVENT)
-    long = api.post("events/", EVENT, headers={"Idempotency-Key": "k"})
+    long = api.post(f"events/{LONG}", EVENT)
     # The first two are counted on; the third is Django REST framework's own.
     others = {"RateLimit-Remaining", "RateLimit-Reset", "Allow"}
     assert {name: value for name, value in short.items() if name not in others} == {
@@ -292,7 +362,7 @@ def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
         holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
         emitting = caller.submit(emit)
         wait_until(lambda: is_held_up(holder), seconds=30)
-        gather._memory.clear()
+        beliefs._memory.clear()
         holder.rollback()
         answer = emitting.result(30)
     shown = answer.json().get("results", [answer.json()])

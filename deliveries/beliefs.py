@@ -1,0 +1,73 @@
+"""Part of accept: what a web process remembers of consumers and event types, so that an emit need not look them up.
+
+Remembered is only what may be accepted as it is: a living consumer, a type that is in use and not archived. It is never
+relied on alone: the statement that stores an event looks at it again, so what has changed since stores nothing.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from deliveries import catalogue
+from subscriptions import ids
+
+# Consumers and types that a process remembers.
+_MOST_REMEMBERED = 10_000
+
+# A consumer as the producer named it, an event type, and its version.
+Name = tuple[str, str, str]
+
+
+class Known(NamedTuple):
+    consumer_id: UUID
+    consumer_uid: str | None
+    schema_hash: str | None
+    # Of the type's schema.
+    validator: Any
+
+    @property
+    def consumer(self) -> str:
+        """As it is shown."""
+        return self.consumer_uid or ids.show("con", self.consumer_id)
+
+    def fits(self, data: dict[str, Any]) -> bool:
+        return not self.validator or bool(self.validator.is_valid(data))
+
+
+_memory: dict[Name, Known] = {}
+
+
+def recall(name: Name) -> Known | None:
+    return _memory.get(name)
+
+
+def forget(name: Name) -> None:
+    """Something has changed: next time we look anew."""
+    _memory.pop(name, None)
+
+
+def learn(names: Iterable[Name]) -> None:
+    """Looks up those that are not remembered, all with one statement."""
+    unknown = {name for name in names if name not in _memory}
+    if not unknown:
+        return
+    found = catalogue.look_up(
+        {consumer for consumer, _, _ in unknown},
+        {(type, version) for _, type, version in unknown},
+        register=settings.UNKNOWN_EVENT_TYPES == "register",
+    )
+    if len(_memory) + len(unknown) > _MOST_REMEMBERED:
+        _memory.clear()
+    for consumer, type, version in unknown:
+        consumer_id = found.consumer_ids.get(consumer)
+        if consumer_id is not None and type in found.types.used and type not in found.types.archived:
+            schema = found.types.schemas.get((type, version))
+            _memory[consumer, type, version] = Known(
+                consumer_id=consumer_id,
+                consumer_uid=found.uids[consumer_id],
+                schema_hash=schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest(),
+                validator=schema and catalogue.validator(schema),
+            )
