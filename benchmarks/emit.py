@@ -2,7 +2,7 @@
 
 The no-op view is a Django REST framework view behind the same middleware, parsing the same body with the framework's
 own parser: what the framework costs before we begin. Nothing is delivered meanwhile (the endpoint is paused), so the
-CPU seen is emitting alone; every 2xx is then checked to be a row. Turns alternate: no-op, single, batch, no-op, …
+CPU seen is emitting alone; every 2xx is then checked to be a row. Turns alternate: no-op, single, once, batch, no-op, …
 """
 
 import json
@@ -10,7 +10,7 @@ import urllib.request
 from typing import Any
 
 from benchmarks.figures import paired, spread
-from benchmarks.load import load
+from benchmarks.load import NUMBER, load
 from benchmarks.preload import add_endpoints, database, empty
 from benchmarks.progress import say
 from benchmarks.stand import Failed, Stand
@@ -22,15 +22,18 @@ EVENT = {"consumer": "emit-0", "type": "bench.event", "data": {"filler": "x" * 3
 SIDES: dict[str, tuple[str, Any, int]] = {
     "noop": ("/api/v1/noop", EVENT, 1),
     "single": ("/api/v1/events/", EVENT, 1),
+    # As a careful producer sends it: with an id of its own and an Idempotency-Key.
+    "once": ("/api/v1/events/", {**EVENT, "id": f"order-{NUMBER}"}, 1),
     "batch": ("/api/v1/events/batch/", {"events": [EVENT] * BATCH}, BATCH),
 }
+HEADERS = {"once": f"Idempotency-Key: {NUMBER}\r\n"}
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     turns = 3 if quick else 7
-    counts = {"noop": 2000, "single": 2000, "batch": 100} if quick else {"noop": 4000, "single": 4000, "batch": 250}
+    counts = dict.fromkeys(SIDES, 2000 if quick else 4000) | {"batch": 100 if quick else 250}
     # Each of the server's threads has a connection, on which a statement is planned eight times before a plan is kept.
-    warm = {"noop": 1000, "single": 1000, "batch": 400}
+    warm = dict.fromkeys(SIDES, 1000) | {"batch": 400}
     empty(bench)
     add_endpoints(name="emit", count=1, url=f"{bench.receiver_url}/emit", max_in_flight=10)
     with database(bench) as connection:
@@ -52,6 +55,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     return {
         **{side: _summary(ones) for side, ones in seen.items()},
         "single_by_noop": paired(rates["single"], rates["noop"]),
+        "once_by_noop": paired(rates["once"], rates["noop"]),
         "batch_by_single": paired(rates["batch"], rates["single"]),
     }
 
@@ -80,7 +84,7 @@ def serve(bench: Stand, **settings: str) -> None:
 def _turn(bench: Stand, side: str, *, key: str, count: int) -> dict[str, Any]:
     path, body, events = SIDES[side]
     stored, before = _stored(bench), bench.cpu()
-    result = load(bench.url + path, key=key, body=body, count=count, at_once=AT_ONCE)
+    result = load(bench.url + path, key=key, body=body, count=count, at_once=AT_ONCE, headers=HEADERS.get(side, ""))
     after = bench.cpu()
     added, owed = _stored(bench) - stored, 0 if side == "noop" else count * events
     if added != owed:

@@ -22,9 +22,15 @@ class Refused(Exception):
     """A load run got an answer that was not 2xx, or none; the text shows each kind once, with its body."""
 
 
-def load(url: str, *, key: str, body: Any, count: int, at_once: int) -> dict[str, Any]:
-    """Rate, latencies and the last answer of so many requests, so many at a time."""
-    asked = {"url": url, "key": key, "body": json.dumps(body), "count": count, "at_once": at_once}
+# Stands for a number of each request's own.
+NUMBER = "0" * 24
+
+
+def load(url: str, *, key: str, body: Any, count: int, at_once: int, headers: str = "") -> dict[str, Any]:
+    """Rate, latencies and the last answer of so many requests, so many at a time. Whole lines in `headers`."""
+    asked = {
+        "url": url, "key": key, "body": json.dumps(body), "count": count, "at_once": at_once, "headers": headers,
+    }  # fmt: skip
     [result] = ask("benchmarks.load", asked)
     complain(url, result["refusals"])
     return dict(result)
@@ -91,15 +97,17 @@ def address(url: str) -> tuple[str, int]:
     return parts.hostname, parts.port
 
 
-def request_bytes(url: str, key: str, body: bytes) -> bytes:
+def request_bytes(url: str, key: str, body: bytes, headers: str = "") -> bytes:
     parts = urlsplit(url)
-    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n"
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n{headers}"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def as_fast_as_answered(*, url: str, key: str, body: str, count: int, at_once: int) -> dict[str, Any]:
+async def as_fast_as_answered(
+    *, url: str, key: str, body: str, count: int, at_once: int, headers: str = ""
+) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    request = request_bytes(url, key, body.encode())
+    request, number = request_bytes(url, key, body.encode(), headers), time.time_ns()
     to_ask, times, refusals, done = count, [], Refusals(), loop.create_future()
     last = b""
 
@@ -107,7 +115,8 @@ async def as_fast_as_answered(*, url: str, key: str, body: str, count: int, at_o
         nonlocal to_ask
         if to_ask > 0:
             to_ask -= 1
-            connection.ask(request, at=time.perf_counter())
+            own = request.replace(NUMBER.encode(), b"%024d" % (number + to_ask))
+            connection.ask(own, at=time.perf_counter())
 
     def answered(connection: Asking, status: str, answer: bytes) -> None:
         nonlocal last

@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load import as_fast_as_answered
+from benchmarks.load import NUMBER, as_fast_as_answered
 
 GOOD = b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}"
 BAD = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 20\r\n\r\n<html>no JSON</html>"
 
 
 @asynccontextmanager
-async def server(*answers: bytes) -> AsyncIterator[str]:
+async def server(*answers: bytes, heads: list[str] | None = None) -> AsyncIterator[str]:
     """Gives these answers in turn to each connection's requests, and closes it when there are no more."""
+    heard = [] if heads is None else heads
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             for answer in answers:
-                await reader.readuntil(b"\r\n\r\n")
+                heard.append((await reader.readuntil(b"\r\n\r\n")).decode())
                 await reader.readexactly(2)
                 writer.write(answer)
                 await writer.drain()
@@ -32,8 +33,9 @@ async def server(*answers: bytes) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}/events"
 
 
-async def load(url: str, *, count: int) -> dict[str, Any]:
-    return await asyncio.wait_for(as_fast_as_answered(url=url, key="k", body="{}", count=count, at_once=1), 60)
+async def load(url: str, *, count: int, headers: str = "") -> dict[str, Any]:
+    running = as_fast_as_answered(url=url, key="k", body="{}", count=count, at_once=1, headers=headers)
+    return await asyncio.wait_for(running, 60)
 
 
 @pytest.mark.asyncio
@@ -41,6 +43,16 @@ async def test_a_load_run_counts_its_answers() -> None:
     async with server(*[GOOD] * 10) as url:
         result = await load(url, count=10)
     assert (result["refusals"], result["last"]) == ({}, "{}")
+
+
+@pytest.mark.asyncio
+async def test_each_request_has_a_number_of_its_own() -> None:
+    heads: list[str] = []
+    async with server(*[GOOD] * 3, heads=heads) as url:
+        await load(url, count=3, headers=f"Idempotency-Key: {NUMBER}\r\n")
+    sent = [line for head in heads for line in head.splitlines() if line.startswith("Idempotency-Key: ")]
+    assert (len(sent), len(set(sent))) == (3, 3)
+    assert f"Idempotency-Key: {NUMBER}" not in sent
 
 
 @pytest.mark.asyncio
