@@ -21,13 +21,13 @@ from uuid import UUID
 import httpx
 import psycopg
 import redis.asyncio
-import redis.exceptions
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from deliveries import bell, retry, sweep, tally
+from deliveries import retry, sweep, tally
 from deliveries.attempt import attempt
 from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
 from deliveries.health import Breaker
+from deliveries.listen import Listener
 from deliveries.settle import Outcome, Settled, settle
 from subscriptions import ids
 
@@ -46,9 +46,6 @@ _GATHER_SECONDS = 0.01
 _ERROR_PAUSE = 0.5
 # A pump without a free slot tells others what it cannot send, at most this often (seconds).
 _HAND_ON_SECONDS = 0.02
-# With so many endpoints in the bell, only every so many sweeps look for more.
-_PLENTY = 5 * _ENDPOINTS_PER_CLAIM
-_SWEEPS_AMID_PLENTY = 5
 # Endpoints the sweep hands over at once.
 _SWEEP_LIMIT = 2000
 
@@ -81,7 +78,7 @@ class Pump:
         self, *, pool: Pool, bell_client: "redis.asyncio.Redis", transport: httpx.AsyncBaseTransport, options: Options
     ) -> None:
         self._pool = pool
-        self._bell = bell_client
+        self._listener = Listener(bell_client, sweep_seconds=options.sweep_seconds)
         self._transport = transport
         self._options = options
         self._lease_id = ids.new_uuid()
@@ -101,7 +98,6 @@ class Pump:
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
-        self._bell_works = True
         self._tally = tally.Counter()
         self.delivered_count = 0
 
@@ -199,9 +195,9 @@ class Pump:
             return
         self._roomy.clear()
         now = time.monotonic()
-        if self._ready and self._bell_works and now - self._handed_on_at >= _HAND_ON_SECONDS:
+        if self._ready and self._listener.works and now - self._handed_on_at >= _HAND_ON_SECONDS:
             self._handed_on_at = now
-            task = asyncio.create_task(self._share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
+            task = asyncio.create_task(self._listener.share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
             self._attempts.add(task)
             task.add_done_callback(self._attempts.discard)
 
@@ -342,66 +338,32 @@ class Pump:
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
-        """Hears the bell. When Redis is out of reach, the sweep goes on alone."""
         while not self._over:
             await self._roomy.wait()  # a pump without a free slot leaves the bell to others
-            try:
-                heard: Any = await self._bell.bzpopmin(bell.READY, timeout=1)
-                self._bell_works = True
-                if heard is None:
-                    continue
-                more: Any = await self._bell.zpopmin(bell.READY, max(1, min(self._free(), _ENDPOINTS_PER_CLAIM)))
-                self._make_ready(UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)])
+            heard = await self._listener.hear(lambda: min(self._free(), _ENDPOINTS_PER_CLAIM))
+            if heard:
+                self._make_ready(heard)
                 if self._free() <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 await asyncio.sleep(_GATHER_SECONDS)
-            except (redis.exceptions.RedisError, OSError, ValueError) as error:
-                if self._bell_works:
-                    logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})
-                self._bell_works = False
-                await asyncio.sleep(_ERROR_PAUSE)
 
     async def _sweep(self) -> None:
-        """All pumps together sweep once per interval, and share what one finds. Without Redis each sees to itself."""
+        """What one pump finds, all share."""
         while not self._over:
             await asyncio.sleep(self._options.sweep_seconds)
             try:
-                if not await self._is_my_turn():
+                if not await self._listener.is_my_turn():
                     continue
                 async with self._pool.connection() as connection:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    due = [] if await self._has_plenty() else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
-                if due and not await self._share(due):
+                    plenty = await self._listener.has_plenty()
+                    due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
+                if due and not await self._listener.share(due):
                     self._make_ready(due)
             except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
-
-    async def _is_my_turn(self) -> bool:
-        try:
-            interval = max(1, int(self._options.sweep_seconds * 900))
-            return bool(await self._bell.set(bell.SWEPT, 1, nx=True, px=interval))
-        except (redis.exceptions.RedisError, OSError):
-            return True
-
-    async def _has_plenty(self) -> bool:
-        """While the bell holds enough for everybody, a look for more brings little: so only now and then."""
-        try:
-            if await self._bell.zcard(bell.READY) < _PLENTY:
-                return False
-            interval = max(1, int(self._options.sweep_seconds * 1000 * _SWEEPS_AMID_PLENTY))
-            return not await self._bell.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
-        except (redis.exceptions.RedisError, OSError):
-            return False
-
-    async def _share(self, endpoint_ids: Sequence[UUID]) -> bool:
-        """Whether the bell has them now."""
-        try:
-            await self._bell.zadd(bell.READY, {endpoint_id.hex: time.time() for endpoint_id in endpoint_ids}, nx=True)
-        except (redis.exceptions.RedisError, OSError):
-            return False
-        return True
 
     async def _renew(self) -> None:
         while not self._over:
@@ -435,7 +397,7 @@ class Pump:
         while not self._over:
             await asyncio.sleep(self._options.idle_seconds / 4)
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
-            if idle and self._bell_works and not self._in_flight and not self._ready:
+            if idle and self._listener.works and not self._in_flight and not self._ready:
                 self.stop()
 
 

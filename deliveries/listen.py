@@ -1,0 +1,77 @@
+"""Part of deliver: how a pump hears the bell, and how pumps tell each other.
+
+Redis may be away at any time: then nothing is heard, the sweep goes on alone, and each pump sees to itself.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import redis.asyncio
+import redis.exceptions
+
+from deliveries import bell
+
+# The bell is waited for this long at a time (seconds).
+_WAIT_SECONDS = 1
+# After a failure, before the next try (seconds).
+_ERROR_PAUSE = 0.5
+# With so many endpoints in the bell, only every so many sweeps look for more.
+_PLENTY = 1000
+_SWEEPS_AMID_PLENTY = 5
+
+logger = logging.getLogger(__name__)
+
+
+class Listener:
+    """One pump's."""
+
+    def __init__(self, client: "redis.asyncio.Redis", *, sweep_seconds: float) -> None:
+        self._client = client
+        self._sweep_seconds = sweep_seconds
+        self.works = True
+
+    async def hear(self, most: Callable[[], int]) -> list[UUID]:
+        """Endpoints that have something to send, after a while at most; `most` says how many are wanted then."""
+        try:
+            heard: Any = await self._client.bzpopmin(bell.READY, timeout=_WAIT_SECONDS)
+            self.works = True
+            if heard is None:
+                return []
+            more: Any = await self._client.zpopmin(bell.READY, max(1, most()))
+            return [UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)]]
+        except (redis.exceptions.RedisError, OSError, ValueError) as error:
+            if self.works:
+                logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})
+            self.works = False
+            await asyncio.sleep(_ERROR_PAUSE)
+            return []
+
+    async def share(self, endpoint_ids: Sequence[UUID]) -> bool:
+        """Whether the bell has them now."""
+        try:
+            await self._client.zadd(bell.READY, {endpoint_id.hex: time.time() for endpoint_id in endpoint_ids}, nx=True)
+        except (redis.exceptions.RedisError, OSError):
+            return False
+        return True
+
+    async def is_my_turn(self) -> bool:
+        """All pumps together sweep once per interval. Without Redis each sees to itself."""
+        try:
+            interval = max(1, int(self._sweep_seconds * 900))
+            return bool(await self._client.set(bell.SWEPT, 1, nx=True, px=interval))
+        except (redis.exceptions.RedisError, OSError):
+            return True
+
+    async def has_plenty(self) -> bool:
+        """While the bell holds enough for everybody, a look for more brings little: so only now and then."""
+        try:
+            if await self._client.zcard(bell.READY) < _PLENTY:
+                return False
+            interval = max(1, int(self._sweep_seconds * 1000 * _SWEEPS_AMID_PLENTY))
+            return not await self._client.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
+        except (redis.exceptions.RedisError, OSError):
+            return False
