@@ -114,10 +114,10 @@ def _answers(items: Sequence[_Item], own: BaseDatabaseWrapper) -> dict[int, byte
     try:
         _connect(own)
         beliefs.learn(draft.name for item in items for draft in item.drafts)
+        ready = _unseen([each for item in items if (each := _ready(item)) is not None])
     except (OperationalError, InterfaceError):
         # Nothing was written: the long way tries once more, or says why not.
         return {}
-    ready = _unseen([each for item in items if (each := _ready(item)) is not None])
     if not ready:
         return {}
     try:
@@ -189,7 +189,7 @@ def _stored(draft: _Draft, consumer_id: UUID, now: datetime) -> Stored:
 
 
 def _unseen(ready: list[_Ready]) -> list[_Ready]:
-    """Without those whose Idempotency-Key was here before, as far as Redis knows."""
+    """Without those whose Idempotency-Key was here before, as far as is known."""
     scopes = [each.item.emit.scope for each in ready if each.item.emit.scope]
     if not scopes:
         return ready

@@ -43,6 +43,13 @@ STORE_ANSWERS = """
 """
 """The same for many answers of 202 at once."""
 
+FIND_TAKEN = """
+    SELECT owner, operation, key
+    FROM unnest(%(owners)s::text[], %(operations)s::text[], %(keys)s::text[]) AS given (owner, operation, key)
+    JOIN subscriptions_idempotencyrecord record USING (owner, operation, key)
+"""
+"""Of these keys, those that an answer is kept under."""
+
 
 class KeyInvalid(ValueError):
     """Not a usable Idempotency-Key."""
@@ -127,7 +134,7 @@ def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool
 
 
 def seen_before(scopes: Sequence[Scope]) -> list[bool]:
-    """Hints for many at once. Where Redis does not answer nobody knows, and the constraint decides."""
+    """Hints for many at once. Without Redis the table is asked: a hint too few, and `keep` refuses all of them."""
 
     def ask(client: "redis.Redis") -> list[bool]:
         pipeline = client.pipeline(transaction=False)
@@ -135,7 +142,18 @@ def seen_before(scopes: Sequence[Scope]) -> list[bool]:
             pipeline.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)
         return [not first for first in pipeline.execute()]
 
-    return quick_redis().ask(ask, default=[False] * len(scopes))
+    seen: list[bool] | None = quick_redis().ask(ask, default=None)
+    return _taken_before(scopes) if seen is None else seen
+
+
+def _taken_before(scopes: Sequence[Scope]) -> list[bool]:
+    names = [(scope.owner, scope.operation, scope.key) for scope in scopes]
+    owners, operations, keys = (list(column) for column in zip(*names, strict=True))
+    with connection.cursor() as cursor:
+        cursor.execute(FIND_TAKEN, {"owners": owners, "operations": operations, "keys": keys})
+        taken = set(cursor.fetchall())
+    # The second of two with one key has seen the first.
+    return [name in taken or name in names[:place] for place, name in enumerate(names)]
 
 
 def keep(answers: Sequence[tuple[Scope, bytes]]) -> bool:

@@ -46,7 +46,8 @@ class Stack:
     def client(self, key: str, *, seconds: float = 30) -> httpx.Client:
         """A caller with a key; threads may share it. Closed with the stack."""
         headers = {"Authorization": f"Bearer {key}"}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        # Without an expiry: httpx closes an idle connection that grows too old, even one that a thread was just given.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
         client = httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=seconds, limits=limits)
         self._clients.append(client)
         return client

@@ -1,5 +1,6 @@
 """deliveries/gather.py: plain events of several requests, stored by one statement."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,9 @@ from deliveries import beliefs, database, gather
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
 from subscriptions import consumers, endpoints, event_types, keys
-from subscriptions.models import ApiKey, Consumer, Role
+from subscriptions.idempotency import Scope
+from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
+from subscriptions.quick_redis import quick_redis
 from tests.conftest import Api
 from tests.local import wait_until
 
@@ -36,6 +39,24 @@ def known(acme: Consumer) -> tuple[Api, ApiKey]:
     api = Api(secret)
     assert [api.post("events/", EVENT).status_code for _ in range(3)] == [202, 202, 202]
     return api, key
+
+
+@pytest.fixture
+def patient_redis(settings: Any, redis_client: "redis.Redis") -> "Iterator[redis.Redis]":
+    """An emit waits for Redis for however long a busy machine takes."""
+    settings.REDIS_TIMEOUT_SECONDS = 30
+    quick_redis.cache_clear()
+    yield redis_client
+    quick_redis.cache_clear()
+
+
+@pytest.fixture
+def no_redis(settings: Any) -> Iterator[None]:
+    """Nobody listens there."""
+    settings.REDIS_URL = "redis://127.0.0.1:9/"
+    quick_redis.cache_clear()
+    yield
+    quick_redis.cache_clear()
 
 
 def statements_of(api: Api, event: dict[str, Any]) -> tuple[int, int]:
@@ -155,7 +176,7 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
     """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
     _, key = known
     consumers.create(uid="other")
-    together = gather._together()
+    group = gather._together()
     callers = ThreadPoolExecutor(max_workers=8)
 
     def emit(number: int, consumer: str, own_id: str | None) -> Any:
@@ -178,7 +199,7 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
             wait_until(lambda: is_held_up(holder), seconds=30)
             for number, (consumer, own_id) in enumerate(emits, start=1):
                 futures.append(callers.submit(emit, number, consumer, own_id))
-                wait_until(lambda: len(together._waiting) == len(futures) - 1, seconds=30)
+                wait_until(lambda: len(group._waiting) == len(futures) - 1, seconds=30)
             holder.rollback()
         answers = [future.result(30) for future in futures]
     finally:
@@ -223,7 +244,7 @@ def without_own(result: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["events/", "events/batch/"])
 def test_an_emit_with_a_key_is_answered_on_the_short_way_and_once(
-    path: str, known: tuple[Api, ApiKey], redis_client: "redis.Redis"
+    path: str, known: tuple[Api, ApiKey], patient_redis: "redis.Redis"
 ) -> None:
     api, _ = known
     body, count = (EVENT, 1) if path == "events/" else (BATCH, 2)
@@ -233,13 +254,69 @@ def test_an_emit_with_a_key_is_answered_on_the_short_way_and_once(
     assert (first.status_code, len(captured), "Allow" in first) == (202, 4, False)
     again = api.post(path, body, headers={"Idempotency-Key": '"k"'})
     # Redis forgets, and the constraint decides.
-    redis_client.flushdb()
+    patient_redis.flushdb()
     later = api.post(f"{path.rstrip('/')}", body, headers={"Idempotency-Key": "k"})
     assert [again.content, later.content] == [first.content, first.content]
     assert [one.headers.get("Idempotent-Replayed") for one in (first, again, later)] == [None, "true", "true"]
     other = api.post(path, {**body, "more": 1}, headers={"Idempotency-Key": "k"})
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
     assert Event.objects.count() == 3 + count
+
+
+@pytest.mark.parametrize(("first", "second"), [("", LONG), (LONG, "")], ids=["short first", "long first"])
+@pytest.mark.parametrize("path", ["events/", "events/batch/"])
+def test_a_key_is_the_same_key_on_both_ways(path: str, first: str, second: str, known: tuple[Api, ApiKey]) -> None:
+    api, _ = known
+    event: dict[str, Any] = {**EVENT, "data": {"é": [1.0, 1e22, "\u2028"]}}
+    body = event if path == "events/" else {"events": [event, {**EVENT, "id": "own"}]}
+    answers = [api.post(f"{path}{way}", body, headers={"Idempotency-Key": "k"}) for way in (first, second)]
+    assert [answer.headers.get("Idempotent-Replayed") for answer in answers] == [None, "true"]
+    assert answers[0].content == answers[1].content
+    other = api.post(f"{path}{second}", {**body, "more": 1}, headers={"Idempotency-Key": "k"})
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
+
+
+def together(key: ApiKey, *emits: tuple[str | None, str | None]) -> list[bytes | None]:
+    """Emits of one moment, each with an Idempotency-Key and an id of its own or without."""
+    items = []
+    for number, (named, own_id) in enumerate(emits):
+        new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
+        scope = named and Scope(key.owner, "POST /api/v1/events", named, fingerprint=bytes(32))
+        emit = gather.Emit([new], key.id, timezone.now(), scope or None, id_of)
+        items.append(gather._Item(emit, [gather._draft(new, emit.now, "1")]))
+    return gather._accept_all(items)
+
+
+def id_of(gathered: list[gather.Gathered]) -> bytes:
+    return gathered[0].event.id.hex.encode()
+
+
+def test_a_key_that_turns_out_to_be_taken_undoes_all_that_were_stored_with_it(
+    known: tuple[Api, ApiKey], patient_redis: "redis.Redis"
+) -> None:
+    _, key = known
+    assert None not in together(key, ("taken", None))
+    patient_redis.flushdb()
+    assert together(key, (None, None), ("fresh", None), ("taken", "own"), (None, "own-2")) == [None] * 4
+    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (4, 4, 1)
+    # By now Redis knows, also of the one that came to nothing, and the others are stored.
+    answers = together(key, (None, None), ("fresh", None), ("taken", "own"), (None, "own-2"))
+    assert [answer is not None for answer in answers] == [True, False, False, True]
+    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (6, 6, 1)
+
+
+def test_without_redis_who_repeats_a_key_costs_nobody_else_the_short_way(
+    known: tuple[Api, ApiKey], no_redis: None
+) -> None:
+    _, key = known
+    assert None not in together(key, ("taken", None), ("taken too", "own"))
+    emits = [(None, None), ("taken", None), ("fresh", None), ("fresh", None), ("new", "own"), ("new", None)]
+    answers = together(key, *emits)
+    # Two with one key are one; whoever's id is taken, or stands behind another with its key, takes the long way.
+    assert [answer is not None for answer in answers] == [True, False, True, False, False, False]
+    stored = {row.id.hex for row in Event.objects.all()}
+    assert {answer.decode() for answer in answers if answer} < stored
+    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (7, 7, 3)
 
 
 def test_an_event_with_an_id_of_its_own_takes_one_statement_and_is_accepted_once(known: tuple[Api, ApiKey]) -> None:
