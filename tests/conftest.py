@@ -23,6 +23,7 @@ from deliveries.deliver import Pool, Pump
 from deliveries.transport import GuardedTransport
 from subscriptions import consumers, keys
 from subscriptions.models import Consumer, Role
+from subscriptions.quick_redis import quick_redis
 from subscriptions.targets import policy
 from tests.receiver import Receiver, running_receiver
 
@@ -107,6 +108,15 @@ def redis_client() -> "Iterator[redis.Redis]":
     client.flushdb()
     yield client
     client.close()
+
+
+@pytest.fixture
+def patient_redis(settings: Any, redis_client: "redis.Redis") -> "Iterator[redis.Redis]":
+    """An emit waits for Redis for however long a busy machine takes."""
+    settings.REDIS_TIMEOUT_SECONDS = 30
+    quick_redis.cache_clear()
+    yield redis_client
+    quick_redis.cache_clear()
 
 
 class PumpRunner:

@@ -458,7 +458,7 @@ def _nested(depth: int) -> dict[str, Any]:
     ids=["plain", "once", "once and in order", "once and in order under its own id"],
 )
 def test_one_event_and_a_thousand_take_the_same_number_of_statements(
-    fields: dict[str, Any], keyed: bool, statements: int, producer: Api, acme: Consumer
+    fields: dict[str, Any], keyed: bool, statements: int, producer: Api, acme: Consumer, patient_redis: "redis.Redis"
 ) -> None:
     for number in range(3):
         endpoints.create(consumer=acme, url=f"{URL}/{number}")

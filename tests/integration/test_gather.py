@@ -42,15 +42,6 @@ def known(acme: Consumer) -> tuple[Api, ApiKey]:
 
 
 @pytest.fixture
-def patient_redis(settings: Any, redis_client: "redis.Redis") -> "Iterator[redis.Redis]":
-    """An emit waits for Redis for however long a busy machine takes."""
-    settings.REDIS_TIMEOUT_SECONDS = 30
-    quick_redis.cache_clear()
-    yield redis_client
-    quick_redis.cache_clear()
-
-
-@pytest.fixture
 def no_redis(settings: Any) -> Iterator[None]:
     """Nobody listens there."""
     settings.REDIS_URL = "redis://127.0.0.1:9/"
