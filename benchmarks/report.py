@@ -16,6 +16,7 @@ from benchmarks.targets import judge_all
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RESULTS = DOCS / "performance" / "results.json"
 PART = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
+WHERE = ("worker", "web", "postgres", "redis", "receiver")
 EMIT_SIDES = {
     "noop": "no-op view",
     "single": "single",
@@ -101,6 +102,20 @@ def _through(results: Mapping[str, Any]) -> str:
     return _markdown("| events | p50, ms | p95, ms | p99, ms |", lines)
 
 
+def _where(results: Mapping[str, Any]) -> str:
+    """CPU per delivery or event, by part, in microseconds and as a share of the whole."""
+    deliver, emit = results["measures"]["deliver"], results["measures"]["emit"]
+    sides = {"a delivery, one worker": deliver["one"], "a delivery, two workers": deliver["two"]}
+    sides |= {f"an emit, {shown}": emit[name] for name, shown in EMIT_SIDES.items() if name in emit}
+    lines = []
+    for shown, side in sides.items():
+        spent = {part: 1000 * side["cpu_ms"].get(part, {"median": 0.0})["median"] for part in WHERE}
+        whole = sum(spent.values())
+        cells = [f"{micros:.0f} µs ({micros / whole:.0%})" if micros else "" for micros in spent.values()]
+        lines.append(f"| {shown} | {' | '.join(cells)} |")
+    return _markdown("| | worker | web | PostgreSQL | Redis | receiver |", lines)
+
+
 def _capacity(results: Mapping[str, Any]) -> str:
     lines = []
     for batched in (False, True):
@@ -168,7 +183,7 @@ def _markdown(head: str, lines: list[str]) -> str:
 PARTS = {
     "run": _run, "table": _table, "deliver": _deliver, "emit": _emit, "through": _through,
     "isolation": _isolation, "burden": _burden, "growth": _growth, "idle": _idle, "capacity": _capacity,
-    "checks": _checks,
+    "checks": _checks, "where": _where,
 }  # fmt: skip
 
 
