@@ -207,7 +207,7 @@ def _store(
         rows = cursor.fetchall()
     by_kind = {kind: count for kind, event_id, count, _ in rows if event_id is None}
     by_event = {event_id: count for _, event_id, count, _ in rows}
-    written = Written([], [], list(rows[0][3] or []) if rows else [])
+    written = Written([], [], next((list(row[3]) for row in rows if row[3]), []))
     for (event, _), kind in zip(events, numbers, strict=True):
         count = by_kind.get(kind) if plain else by_event.get(event.id)
         if count is not None:
