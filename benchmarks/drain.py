@@ -19,8 +19,20 @@ WARM_UP = 400
 WATCHED_AT_ONCE = 100
 
 HAS_LIVE = """
-    SELECT EXISTS (SELECT FROM deliveries_delivery WHERE endpoint_id = ANY (%(ids)s) AND state = 'pending')
-        OR EXISTS (SELECT FROM deliveries_delivery WHERE endpoint_id = ANY (%(ids)s) AND state = 'in_flight')
+    SELECT EXISTS (
+        SELECT FROM unnest(%(ids)s::uuid[]) AS target (id) CROSS JOIN LATERAL (
+            SELECT FROM deliveries_delivery
+            WHERE endpoint_id = target.id AND state = 'pending' AND NOT blocked
+            -- The order of the index `delivery_due`, so that no plan reads what is finished.
+            ORDER BY due_at, id LIMIT 1
+        ) pending
+    ) OR EXISTS (
+        SELECT FROM unnest(%(ids)s::uuid[]) AS target (id) CROSS JOIN LATERAL (
+            SELECT FROM deliveries_delivery
+            WHERE endpoint_id = target.id AND state = 'in_flight'
+            ORDER BY endpoint_id LIMIT 1
+        ) in_flight
+    )
 """
 
 RESULT = """

@@ -41,8 +41,7 @@ SETTLE = """
             leased_by = NULL
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
-            -- The same as `state = 'in_flight'`, but no plan may read all that is in flight to find a few by id.
-            AND delivery.leased_by IS NOT NULL AND delivery.attempt_count = given.number
+            AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
         RETURNING delivery.id, delivery.attempt_count AS number, delivery.endpoint_id, delivery.state,
             delivery.dead_reason, delivery.ordering_key
     ), recorded AS (
