@@ -3,7 +3,9 @@
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TypedDict, TypeVar
+
+T = TypeVar("T")
 
 
 class Spread(TypedDict):
@@ -23,6 +25,11 @@ def spread(turns: Sequence[float]) -> Spread:
         "high": max(rounded),
         "turns": rounded,
     }
+
+
+def take_turns(sides: Sequence[T], turn: int) -> Sequence[T]:
+    """Now this side first, now the other: a machine that slows down does so for both."""
+    return sides if turn % 2 == 0 else sides[::-1]
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Spread:

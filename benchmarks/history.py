@@ -43,7 +43,7 @@ ADD_FINISHED = """
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    finished, turns, count = (500_000, 2, 6_000) if quick else (5_000_000, 4, 15_000)
+    finished, turns, count = (500_000, 2, 6_000) if quick else (5_000_000, 7, 15_000)
 
     def fill(connection: psycopg.Connection, targets: list[Target]) -> None:
         asked = {

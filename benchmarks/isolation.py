@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.drain import drain
 from benchmarks.emit import producer_key, serve
-from benchmarks.figures import paired, spread
+from benchmarks.figures import paired, spread, take_turns
 from benchmarks.preload import Target, add_endpoints, empty, forget
 from benchmarks.progress import say
 from benchmarks.receiver import free_port, patient_receiver
@@ -52,8 +52,7 @@ def _throughput(bench: Stand, healthy: int, sick_url: str, hanging: int, *, turn
     beside: list[float] = []
     sides = [(alone, list[Target]()), (beside, sick)]
     for turn in range(turns):
-        # Now this side first, now the other: a machine that slows down does so for both.
-        for rates, others in sides if turn % 2 == 0 else reversed(sides):
+        for rates, others in take_turns(sides, turn):
             rates.append(drain(bench, well, count=count, workers=2, beside=others).rate)
             forget(bench)
         say(f"pair {turn + 1}, {healthy} + {hanging}: alone {alone[-1]:,.0f}/s, beside {beside[-1]:,.0f}/s")

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.drain import drain
-from benchmarks.figures import paired, spread
+from benchmarks.figures import paired, spread, take_turns
 from benchmarks.preload import Target, add_endpoints, database, empty
 from benchmarks.progress import say
 from benchmarks.stand import Stand
@@ -35,7 +35,7 @@ def with_and_without(
             connection.execute("CHECKPOINT")
         seen: dict[str, list[Any]] = {"webhooks": [], NAME: []}
         for turn in range(turns):
-            for name, drains in seen.items():
+            for name, drains in take_turns(list(seen.items()), turn):
                 drains.append(drain(bench, targets, count=count, workers=1, database_name=name))
             shown = f"without {seen['webhooks'][-1].rate:,.0f}/s, with {seen[NAME][-1].rate:,.0f}/s"
             say(f"pair {turn + 1}: {shown}, worker {seen[NAME][-1].memory_mib:.0f} MiB")

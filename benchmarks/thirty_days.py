@@ -117,9 +117,13 @@ TALLIES = """
         FROM generate_series(date_trunc('minute', now()) - interval '2 days', now(), '1 min') at
         WHERE random() < subject.share
         UNION ALL
-        SELECT 'hour', at FROM generate_series(date_trunc('hour', now()) - interval '30 days', now(), '1 hour') at
+        SELECT 'hour', at FROM generate_series(
+            date_trunc('hour', now()) - interval '30 days', now() - interval '1 hour', '1 hour'
+        ) at
         UNION ALL
-        SELECT 'day', at FROM generate_series(date_trunc('day', now()) - interval '30 days', now(), '1 day') at
+        SELECT 'day', at FROM generate_series(
+            date_trunc('day', now()) - interval '30 days', now() - interval '1 day', '1 day'
+        ) at
     ) made
 """
 AROUND = """

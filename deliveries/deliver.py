@@ -190,16 +190,23 @@ class Pump:
             self._hurry_if_awaited()
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
+            self._mind_the_bell()
             self._hand_on()
 
     def _free(self) -> int:
         return self._options.concurrency - self._in_flight
 
+    def _mind_the_bell(self) -> None:
+        """A pump with as much as it can send leaves the bell to others, and to the sweep, which looks there first."""
+        if self._free() <= 0 or len(self._ready) >= _ENDPOINTS_PER_CLAIM:
+            self._roomy.clear()
+        else:
+            self._roomy.set()
+
     def _hand_on(self) -> None:
         """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
         if self._free() > 0 or self._stopping.is_set():
             return
-        self._roomy.clear()
         now = time.monotonic()
         if self._ready and self._listener.works and now - self._handed_on_at >= _HAND_ON_SECONDS:
             self._handed_on_at = now
@@ -282,7 +289,7 @@ class Pump:
             settled = await self._settled([outcome for _, outcome in batch])
             self._busy_at = time.monotonic()
             self._in_flight -= len(batch)
-            self._roomy.set()
+            self._mind_the_bell()
             if not self._in_flight:
                 self._drained.set()
             for delivery, outcome in batch:
@@ -356,10 +363,11 @@ class Pump:
 
     async def _listen(self) -> None:
         while not self._over:
-            await self._roomy.wait()  # a pump without a free slot leaves the bell to others
+            await self._roomy.wait()
             heard = await self._listener.hear(lambda: min(self._free(), _ENDPOINTS_PER_CLAIM))
             if heard:
                 self._make_ready(heard)
+                self._mind_the_bell()
                 if self._free() <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 await asyncio.sleep(_GATHER_RINGS)
@@ -397,13 +405,11 @@ class Pump:
         )
 
     async def _flush_tally(self) -> None:
-        turn = 0
         while not self._over:
             await asyncio.sleep(tally.FLUSH_SECONDS)
-            turn = (turn + 1) % tally.WHOLE_EVERY
-            await self._write_tally(whole=turn == 0)
+            await self._write_tally()
 
-    async def _write_tally(self, *, whole: bool) -> None:
+    async def _write_tally(self, *, whole: bool = False) -> None:
         """A database that is away costs some statistics, and nobody's time."""
         with suppress(psycopg.Error, PoolTimeout):
             async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:

@@ -1,8 +1,9 @@
-"""Rollups for the console's charts: what happened per minute, hour and day, to everything, a consumer, an endpoint.
+"""Statistics for the console's charts: what happened per minute, to everything, a consumer, an endpoint.
 
-Statistics, not the ledger. Processes count in memory and write what they counted every couple of seconds, and every
-sixteen what is a consumer's or an endpoint's own. A crash loses that much of them, and no delivery waits for them. What
-must be exact (what is owed, what is dead) is read from the deliveries themselves.
+Not the ledger. Processes count in memory and write what they counted every couple of seconds; where thousands of
+consumers and endpoints are busy, what is theirs once a minute. A crash loses that much of them, and no delivery waits
+for them. What must be exact (what is owed, what is dead) is read from the deliveries themselves. Hours and days are
+summed up later (rollup.py).
 """
 
 import collections
@@ -11,7 +12,6 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -22,7 +22,7 @@ from django.db import connection as django_connection
 
 from deliveries import database
 from deliveries.claim import Claimed
-from deliveries.models import Span, Tally, TallySubject
+from deliveries.models import TallySubject
 from deliveries.retry import Dead, Delivered
 from deliveries.settle import Outcome
 
@@ -34,44 +34,46 @@ BOUNDS_MS = (
 BUCKETS = len(BOUNDS_MS) + 1
 EVERYTHING = UUID(int=0)
 FLUSH_SECONDS = 2.0
-# Every so many flushes of a pump write each consumer's and endpoint's own.
-WHOLE_EVERY = 8
-# Minutes are read by the charts of up to a day.
-_MINUTES_KEPT = timedelta(days=2)
+# Each consumer's and endpoint's own is a row, and there may be thousands: so few of them are written with every flush,
+# more of them this seldom (seconds), and so many at once at the latest.
+_FEW = 500
+_SELDOM = 60.0
+_MANY = 50_000
 
 ADD = """
     INSERT INTO deliveries_tally (
         span, subject_kind, subject_id, at, accepted, delivered, failed, dead, durations, latencies
     )
-    SELECT given.span, given.kind, given.id, date_trunc(given.span, to_timestamp(given.at) AT TIME ZONE 'UTC')
-        AT TIME ZONE 'UTC', given.accepted, given.delivered, given.failed, given.dead, given.durations, given.latencies
+    SELECT 'minute', given.kind, given.id, to_timestamp(given.at), given.accepted, given.delivered, given.failed,
+        given.dead, given.durations, given.latencies
     FROM json_to_recordset(%(rows)s::json) AS given (
-        span text, kind text, id uuid, at bigint, accepted int, delivered int, failed int, dead int,
+        kind text, id uuid, at bigint, accepted int, delivered int, failed int, dead int,
         durations int[], latencies int[]
     )
     -- The same order in every process, so that two of them never wait for each other in a circle.
-    ORDER BY given.span, given.id, given.at
+    ORDER BY given.id, given.at
     ON CONFLICT (span, subject_id, at) DO UPDATE SET
         accepted = deliveries_tally.accepted + excluded.accepted,
         delivered = deliveries_tally.delivered + excluded.delivered,
         failed = deliveries_tally.failed + excluded.failed,
         dead = deliveries_tally.dead + excluded.dead,
+        -- One of the two may end earlier.
         durations = ARRAY(
-            SELECT a + b FROM unnest(deliveries_tally.durations, excluded.durations) WITH ORDINALITY AS _ (a, b, n)
-            ORDER BY n
+            SELECT coalesce(a, 0) + coalesce(b, 0)
+            FROM unnest(deliveries_tally.durations, excluded.durations) WITH ORDINALITY AS _ (a, b, n) ORDER BY n
         ),
         latencies = ARRAY(
-            SELECT a + b FROM unnest(deliveries_tally.latencies, excluded.latencies) WITH ORDINALITY AS _ (a, b, n)
-            ORDER BY n
+            SELECT coalesce(a, 0) + coalesce(b, 0)
+            FROM unnest(deliveries_tally.latencies, excluded.latencies) WITH ORDINALITY AS _ (a, b, n) ORDER BY n
         )
 """
-"""Adds counts to the minutes, hours and days they belong to."""
+"""Adds counts to the minutes they belong to."""
 
 logger = logging.getLogger(__name__)
 
 
 class Counts:
-    """One subject, one minute or longer."""
+    """One subject, one minute."""
 
     __slots__ = ("accepted", "dead", "delivered", "durations", "failed", "latencies")
 
@@ -79,14 +81,6 @@ class Counts:
         self.accepted = self.delivered = self.failed = self.dead = 0
         self.durations = [0] * BUCKETS
         self.latencies = [0] * BUCKETS
-
-    def add(self, other: "Counts") -> None:
-        self.accepted += other.accepted
-        self.delivered += other.delivered
-        self.failed += other.failed
-        self.dead += other.dead
-        self.durations = [a + b for a, b in zip(self.durations, other.durations, strict=True)]
-        self.latencies = [a + b for a, b in zip(self.latencies, other.latencies, strict=True)]
 
 
 # What is counted: a minute (since 1970) and a subject.
@@ -101,6 +95,7 @@ class Counter:
     def __init__(self) -> None:
         self._overall: _Counted = {}
         self._subjects: _Counted = {}
+        self._whole_at = time.monotonic()
 
     def attempted(self, delivery: Claimed, outcome: Outcome) -> None:
         now = time.time()
@@ -131,17 +126,21 @@ class Counter:
         _of(self._overall, minute, _EVERYTHING).accepted += count
         _of(self._subjects, minute, (TallySubject.CONSUMER, consumer_id)).accepted += count
 
-    def take(self, *, whole: bool = True) -> str | None:
+    def take(self, *, whole: bool = False) -> str | None:
         """What was counted since the last time, as ADD wants it; None when that is nothing.
 
-        Not `whole`: only the overall figures. Each subject is three rows, and there may be thousands of them.
+        The overall figures each time, what is a consumer's or an endpoint's own when it is time, or if `whole`.
         """
         taken, self._overall = self._overall, {}
-        if whole:
+        if whole or self._is_time_for_subjects():
             taken, self._subjects = taken | self._subjects, {}
+            self._whole_at = time.monotonic()
         if not taken:
             return None
-        return orjson.dumps([_row(*key, counts) for key, counts in _by_span(taken).items()]).decode()
+        return orjson.dumps([_row(*key, counts) for key, counts in taken.items()]).decode()
+
+    def _is_time_for_subjects(self) -> bool:
+        return not _FEW < len(self._subjects) < _MANY or time.monotonic() - self._whole_at >= _SELDOM
 
 
 def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
@@ -151,26 +150,7 @@ def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
     return counts
 
 
-def _by_span(counted: _Counted) -> dict[tuple[str, _Subject, int], Counts]:
-    sums: dict[tuple[str, _Subject, int], Counts] = {}
-    for (minute, subject), counts in counted.items():
-        starts = (minute * 60, minute // 60 * 3600, minute // 1440 * 86_400)
-        for span, at in zip((Span.MINUTE, Span.HOUR, Span.DAY), starts, strict=True):
-            key = (span.value, subject, at)
-            before = sums.get(key)
-            # Mostly one minute at a time: then its counts are those of its hour and day too.
-            sums[key] = counts if before is None else _sum(before, counts)
-    return sums
-
-
-def _sum(one: Counts, other: Counts) -> Counts:
-    both = Counts()
-    both.add(one)
-    both.add(other)
-    return both
-
-
-async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole: bool) -> None:
+async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole: bool = False) -> None:
     """For the pump. Statistics that cannot be written are let go: nothing waits for them."""
     if rows := counter.take(whole=whole):
         try:
@@ -184,29 +164,26 @@ def count_accepted(consumer_ids: Iterable[UUID]) -> None:
     _writer().count(consumer_ids)
 
 
-def forget(*, kept_days: int) -> int:
-    now = datetime.now(UTC)
-    old_minutes, _ = Tally.objects.filter(span=Span.MINUTE, at__lt=now - _MINUTES_KEPT).delete()
-    old_rest, _ = Tally.objects.exclude(span=Span.MINUTE).filter(at__lt=now - timedelta(days=kept_days)).delete()
-    return old_minutes + old_rest
-
-
 def add_now(rows: str) -> None:
     with django_connection.cursor() as cursor:
         cursor.execute(ADD, {"rows": rows})
 
 
-def _row(span: str, subject: _Subject, at: int, counts: Counts) -> dict[str, Any]:
+def _row(minute: int, subject: _Subject, counts: Counts) -> dict[str, Any]:
     kind, subject_id = subject
     return {
-        "span": span, "kind": kind.value, "id": subject_id, "at": at, "accepted": counts.accepted,
+        "kind": kind.value, "id": subject_id, "at": minute * 60, "accepted": counts.accepted,
         "delivered": counts.delivered, "failed": counts.failed, "dead": counts.dead,
         "durations": _literal(counts.durations), "latencies": _literal(counts.latencies),
     }  # fmt: skip
 
 
-def _literal(numbers: list[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+def _literal(counts: list[int]) -> str:
+    """Without the empty buckets at the end: most are."""
+    end = len(counts)
+    while end and not counts[end - 1]:
+        end -= 1
+    return "{" + ",".join(map(str, counts[:end])) + "}"
 
 
 class _Writer:

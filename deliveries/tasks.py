@@ -20,7 +20,7 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import announce, bell, caretaking, database, pulse, replay, retention, sweep, tally
+from deliveries import announce, bell, caretaking, database, pulse, replay, retention, rollup, sweep
 from deliveries.deliver import Options, Pool, Pump
 from deliveries.health import Breaker
 from deliveries.transport import GuardedTransport
@@ -82,7 +82,8 @@ def announce_notices() -> None:
 
 @shared_task(name="deliveries.forget", ignore_result=True)
 def forget() -> None:
-    """Forgets what has been kept for as long as the settings say."""
+    """Sums up statistics, and forgets what has been kept for as long as the settings say."""
+    rollup.sum_up(now=timezone.now())
     days = retention.Days(
         attempts=settings.RETENTION_ATTEMPT_DAYS,
         payloads=settings.RETENTION_PAYLOAD_DAYS,
@@ -91,7 +92,7 @@ def forget() -> None:
         deeds=settings.RETENTION_AUDIT_DAYS,
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
-    tally.forget(kept_days=settings.RETENTION_STATISTICS_DAYS)
+    rollup.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=timezone.now())
 
 
 def _is_swept_by_pumps() -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Sum
 
-from deliveries import tally
+from deliveries import rollup, tally
 from deliveries.models import Span, Tally, TallySubject
 from subscriptions.models import Endpoint
 
@@ -66,7 +67,7 @@ def series(span: Range, subject_id: UUID = tally.EVERYTHING, *, now: datetime | 
     last = int(now.timestamp() // step)
     count = int(span.length / span.step)
     entries = [Sums(datetime.fromtimestamp((last - count + 1 + index) * step, UTC)) for index in range(count)]
-    rows = Tally.objects.filter(span=span.span, subject_id=subject_id, at__gte=entries[0].at)
+    rows = Tally.objects.filter(rollup.rows(span.span, since=entries[0].at), subject_id=subject_id)
     for row in rows.values_list("at", "accepted", "delivered", "failed", "dead", "durations", "latencies"):
         index = int(row[0].timestamp() // step) - (last - count + 1)
         if 0 <= index < count:
@@ -113,7 +114,7 @@ def worst_endpoints(span: Range, *, limit: int = 8) -> list[Failing]:
     # The coarsest rollup that still fits: the sum goes over every endpoint there is.
     by = Span.MINUTE if span.name == "1h" else Span.HOUR if span.name == "24h" else Span.DAY
     rows = (
-        Tally.objects.filter(span=by, subject_kind=TallySubject.ENDPOINT, at__gte=since)
+        Tally.objects.filter(rollup.rows(by, since=since), subject_kind=TallySubject.ENDPOINT)
         .values("subject_id")
         .annotate(delivered=Sum("delivered"), failed=Sum("failed"), dead=Sum("dead"))
         .filter(failed__gt=0)
@@ -146,5 +147,6 @@ def _add(sums: Sums, row: Sequence[Any]) -> None:
     sums.delivered += delivered
     sums.failed += failed
     sums.dead += dead
-    sums.durations = [a + b for a, b in zip(sums.durations, durations, strict=True)]
-    sums.latencies = [a + b for a, b in zip(sums.latencies, latencies, strict=True)]
+    # What is stored ends with its last bucket that holds something.
+    sums.durations = [a + b for a, b in zip_longest(sums.durations, durations, fillvalue=0)]
+    sums.latencies = [a + b for a, b in zip_longest(sums.latencies, latencies, fillvalue=0)]

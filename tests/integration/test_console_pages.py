@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # permissions take four, the transaction and its time limit three, the banner one.
 FRAME = 8
 PAGES: dict[str, dict[str, int]] = {
-    "index": {"": FRAME + 10, "?range=30d": FRAME + 11},
+    "index": {"": FRAME + 10, "?range=30d": FRAME + 14},
     "find": {"find/?q=nowhere": FRAME + 5},
     "dead-letters": {
         "dead-letters/": FRAME + 6,

@@ -1,10 +1,14 @@
 """Rollups: what the pump and the web server count is what the charts show, per minute and hour, by subject."""
 
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
 
+import orjson
 import pytest
 
-from deliveries import tally
+from deliveries import rollup, tally
 from deliveries.console import statistics
 from deliveries.models import Tally
 from subscriptions.models import Consumer
@@ -13,6 +17,8 @@ from tests.console import dead_letters
 from tests.walk import accept, answering, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_the_pump_counts_deliveries_failures_and_deaths(pump: PumpRunner, acme: Consumer) -> None:
@@ -25,7 +31,6 @@ def test_the_pump_counts_deliveries_failures_and_deaths(pump: PumpRunner, acme: 
         whole = statistics.total(statistics.series(statistics.RANGES["1h"], subject))
         assert (whole.delivered, whole.failed, whole.dead) == (5, 2, 2)
         assert (sum(whole.durations), sum(whole.latencies)) == (7, 5)
-    assert Tally.objects.filter(span="hour").count() == 3 * len({row.at for row in Tally.objects.filter(span="hour")})
 
 
 def test_the_worst_endpoints_come_first(pump: PumpRunner, acme: Consumer) -> None:
@@ -71,12 +76,76 @@ def test_nothing_counted_has_no_percentile() -> None:
     assert statistics.percentile([0] * tally.BUCKETS, 0.5) is None
 
 
+def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_over(acme: Consumer) -> None:
+    counted([*range(5), 59], acme)
+    rollup.sum_up(now=DAY + timedelta(minutes=61, seconds=59))
+    assert not Tally.objects.exclude(span="minute").exists()
+    rollup.sum_up(now=DAY + timedelta(minutes=62))
+    counted([61, 1439], acme)
+    rollup.sum_up(now=DAY + timedelta(days=1, minutes=2))
+    rollup.sum_up(now=DAY + timedelta(days=1, minutes=2))
+    of_acme = Tally.objects.exclude(span="minute").filter(subject_id=acme.id).order_by("span", "at")
+    assert [(row.span, row.at - DAY, row.accepted, row.delivered, row.durations, row.latencies) for row in of_acme] == [
+        ("day", timedelta(0), 8, 8, [0, 8], []),
+        ("hour", timedelta(0), 6, 6, [0, 6], []),
+        ("hour", timedelta(hours=1), 1, 1, [0, 1], []),
+        ("hour", timedelta(hours=23), 1, 1, [0, 1], []),
+    ]
+    everything = Tally.objects.exclude(span="minute").filter(subject_id=tally.EVERYTHING)
+    assert sorted(row.accepted for row in everything) == [1, 1, 6, 8]
+
+
+@pytest.mark.parametrize("name", ["7d", "30d"])
+@pytest.mark.parametrize("over", [False, True])
+def test_a_chart_tells_of_each_moment_once_whatever_is_summed_up_yet(name: str, over: bool, acme: Consumer) -> None:
+    counted([0, 70, 1500, 1561], acme)
+    if over:
+        rollup.sum_up(now=DAY + timedelta(minutes=1565))
+        assert {row.span for row in Tally.objects.all()} == {"minute", "hour", "day"}
+    shown = statistics.series(statistics.RANGES[name], acme.id, now=DAY + timedelta(minutes=1565))
+    assert statistics.total(shown).accepted == 4
+    # Hours 0 and 1 share the first bar; hour 25, and hour 26 that is still open, have their own or share one.
+    bars = [bar.accepted for bar in shown if bar.accepted]
+    assert bars == {"7d": [2, 1, 1], "30d": [2, 2]}[name]
+
+
+def test_the_worst_endpoints_of_a_month_are_found_in_days_hours_and_minutes(acme: Consumer) -> None:
+    bad, worse = new_endpoint(acme), new_endpoint(acme)
+    now = datetime.now(UTC)
+    for ago, endpoint in ((timedelta(days=3), worse), (timedelta(hours=3), worse), (timedelta(0), worse)):
+        add(now - ago, "endpoint", endpoint.id, failed=2)
+        add(now - ago, "endpoint", bad.id, failed=1)
+        add(now - ago, "everything", tally.EVERYTHING, failed=3)
+        rollup.sum_up(now=now)
+    found = statistics.worst_endpoints(statistics.RANGES["30d"])
+    assert [(row.endpoint, row.failed) for row in found] == [(worse, 6), (bad, 3)]
+
+
+def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once() -> None:
+    counter = tally.Counter()
+    for number in range(1, 502):
+        counter.accepted(UUID(int=number), 1)
+    assert [row["accepted"] for row in orjson.loads(counter.take() or "")] == [501]
+    assert counter.take() is None
+    assert len(orjson.loads(counter.take(whole=True) or "")) == 501
+
+
 def test_old_minutes_and_hours_are_forgotten(acme: Consumer) -> None:
-    empty = [0] * tally.BUCKETS
     for span, year in (("minute", 2020), ("hour", 2020), ("hour", datetime.now(UTC).year + 1)):
-        Tally.objects.create(
-            span=span, subject_kind="consumer", subject_id=acme.id, at=datetime(year, 1, 1, tzinfo=UTC),
-            durations=empty, latencies=empty,
-        )  # fmt: skip
-    assert tally.forget(kept_days=90) == 2
+        add(datetime(year, 1, 1, tzinfo=UTC), "consumer", acme.id, span=span)
+    assert rollup.forget(kept_days=90, now=datetime.now(UTC)) == 2
     assert Tally.objects.count() == 1
+
+
+def counted(minutes: Iterable[int], consumer: Consumer) -> None:
+    """One event accepted and delivered in each of these minutes of the day."""
+    for minute in minutes:
+        for kind, subject_id in (("everything", tally.EVERYTHING), ("consumer", consumer.id)):
+            at = DAY + timedelta(minutes=minute)
+            add(at, kind, subject_id, accepted=1, delivered=1, durations=[0, 1])
+
+
+def add(at: datetime, kind: str, subject_id: UUID, *, span: str = "minute", **counts: Any) -> None:
+    at = at.replace(second=0, microsecond=0)
+    values = {"durations": [], "latencies": [], **counts}
+    Tally.objects.create(span=span, subject_kind=kind, subject_id=subject_id, at=at, **values)
