@@ -15,8 +15,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
 LOCK_LANES = """
-    SELECT set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true),
-        array_agg(endpoint_id)
+    -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
+    SELECT set_config('synchronous_commit', 'off', true),
+        set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)
     FROM (
         SELECT endpoint_id FROM subscriptions_lane
         WHERE endpoint_id = ANY (%(endpoint_ids)s) AND opens_at <= statement_timestamp()
@@ -142,15 +143,13 @@ async def claim(
 ) -> Claim:
     """At most `share` deliveries per endpoint and `limit` in all."""
     async with connection.pipeline(), connection.transaction():
-        # A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
-        await connection.execute("SET LOCAL synchronous_commit = off")
         lanes = connection.cursor()
         await lanes.execute(LOCK_LANES, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
         due = connection.cursor(binary=True, row_factory=args_row(Claimed))
         await due.execute(CLAIM_DUE, {"lease_id": lease_id, "share": share, "limit": limit}, prepare=True)
         later = connection.cursor()
         await later.execute(FIND_CLOSED, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
-    locked = set((await lanes.fetchone() or (None, None))[1] or [])
+    locked = set((await lanes.fetchone() or [None])[-1] or [])
     closed: dict[UUID, float] = dict(await later.fetchall())
     return Claim(
         deliveries=await due.fetchall(),

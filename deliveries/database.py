@@ -10,13 +10,6 @@ _DJANGO_ONLY = {
 }  # fmt: skip
 
 
-# A server that vanished without a word is noticed within half a minute, instead of after TCP's quarter of an hour.
-_NOTICE_SILENCE = {
-    "connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
-    "tcp_user_timeout": 25_000,
-}  # fmt: skip
-
-
 def conninfo() -> str:
-    parameters = _NOTICE_SILENCE | connection.get_connection_params()
+    parameters = connection.get_connection_params()
     return make_conninfo(**{name: value for name, value in parameters.items() if name not in _DJANGO_ONLY})
