@@ -1,15 +1,43 @@
 """The pump's own way to the database: the same server as Django's, without the ORM, asynchronously."""
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import psycopg
 from django.db import connection
 from psycopg.conninfo import make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+# After a failed statement, before the next try (seconds).
+_ERROR_PAUSE = 0.5
 # Options that are Django's, not libpq's.
 _DJANGO_ONLY = {
     "client_encoding", "cursor_factory", "row_factory", "context", "prepare_threshold", "server_side_binding", "pool",
     "isolation_level", "assume_role",
 }  # fmt: skip
 
+Pool = AsyncConnectionPool[psycopg.AsyncConnection]
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
 
 def conninfo() -> str:
     parameters = connection.get_connection_params()
     return make_conninfo(**{name: value for name, value in parameters.items() if name not in _DJANGO_ONLY})
+
+
+async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
+    """Tries until the database answers: an outcome must not be lost to a restart of the server.
+
+    It ends with who asks: a pump that was told to stop waits for as long as draining may take, and then leaves.
+    """
+    while True:
+        try:
+            async with pool.connection() as connection:
+                return await run(connection)
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
+            await asyncio.sleep(_ERROR_PAUSE)

@@ -9,26 +9,26 @@ then it claims no more and finishes what is in flight.
 import asyncio
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import httpx
 import psycopg
 import redis.asyncio
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from deliveries import retry, sweep, tally
 from deliveries.attempt import attempt
 from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
+from deliveries.database import Pool, insist
 from deliveries.health import Breaker
 from deliveries.listen import Listener
-from deliveries.settle import Outcome, Settled, settle
+from deliveries.outcomes import Outcomes
 from subscriptions import ids
 
 # Endpoints visited by one claim.
@@ -43,8 +43,6 @@ _CLAIM_GRACE = 5
 # Rings of so short a while share a claim (seconds). With half of it, claims of one or two deliveries took half of a
 # worker's time at 200 events a second.
 _GATHER_RINGS = 0.02
-# Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds).
-_GATHER_OUTCOMES = 0.05
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
 # A pump without a free slot tells others what it cannot send, at most this often (seconds).
@@ -53,9 +51,6 @@ _HAND_ON_SECONDS = 0.02
 _SWEEP_LIMIT = 2000
 
 logger = logging.getLogger(__name__)
-
-Pool = AsyncConnectionPool[psycopg.AsyncConnection]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +84,26 @@ class Pump:
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
-        self._ailing: set[UUID] = set()  # failed here since they last succeeded here
         self._in_flight = 0
-        self._outcomes: deque[tuple[Claimed, Outcome]] = deque()
+        self._outcomes = Outcomes(pool, breaker=options.breaker, is_awaited=self._is_awaited)
         self._claimable = asyncio.Event()
         self._drained = asyncio.Event()
         self._over = False
-        self._settleable = asyncio.Event()
-        self._hurry = asyncio.Event()
         self._attempts: set[asyncio.Task[Any]] = set()
         self._handed_on_at = 0.0
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
-        self._tally = tally.Counter()
         self.delivered_count = 0
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""
         self._stopping.set()
         self._claimable.set()
-        self._hurry.set()
+        self._outcomes.hurry()
 
     async def run(self) -> None:
-        if not await self._unless_stopped(self._with_database(self._renew_lease), grace=0):
+        if not await self._unless_stopped(insist(self._pool, self._renew_lease), grace=0):
             return
         try:
             # A helper that breaks ends the run: better a new pump in a moment than one that only seems to work.
@@ -137,7 +128,7 @@ class Pump:
         finally:
             for task in self._attempts:
                 task.cancel()
-            await self._write_tally(whole=True)
+            await self._outcomes.write_tally(whole=True)
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
             with suppress(psycopg.Error, PoolTimeout):
                 async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
@@ -187,7 +178,8 @@ class Pump:
                 continue
             self._start(claimed.deliveries)
             self._visit_again(endpoint_ids, claimed, share=share, limit=free)
-            self._hurry_if_awaited()
+            if self._is_awaited():
+                self._outcomes.hurry()
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
             self._mind_the_bell()
@@ -269,95 +261,28 @@ class Pump:
             transport=self._transport,
             schedule=self._options.schedule,
             user_agent=self._options.user_agent,
-            endpoint_is_well=delivery.is_well and delivery.endpoint_id not in self._ailing,
+            endpoint_is_well=self._outcomes.is_well(delivery),
         )
-        self._outcomes.append((delivery, outcome))
-        self._settleable.set()
-        if outcome.ordering:
-            self._hurry.set()
+        self._outcomes.add(delivery, outcome)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _settle(self) -> None:
         while not self._over:
-            await self._settleable.wait()
-            await self._gather_outcomes()
-            self._settleable.clear()
-            batch = [self._outcomes.popleft() for _ in range(len(self._outcomes))]
-            if not batch:
-                continue
-            settled = await self._settled([outcome for _, outcome in batch])
+            written = await self._outcomes.write_next()
             self._busy_at = time.monotonic()
-            self._in_flight -= len(batch)
+            self._in_flight -= len(written.batch)
             self._mind_the_bell()
             if not self._in_flight:
                 self._drained.set()
-            for delivery, outcome in batch:
-                self.delivered_count += isinstance(outcome.verdict, retry.Delivered)
-                self._remember_health(outcome)
-                moved = (delivery.id, delivery.number) in settled.moved
-                _log(delivery, outcome, moved=moved)
-                if moved:
-                    self._tally.attempted(delivery, outcome)
-            freed = self._full.intersection(delivery.endpoint_id for delivery, _ in batch)
+            self.delivered_count += sum(isinstance(outcome.verdict, retry.Delivered) for _, outcome in written.batch)
+            freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
             self._full -= freed
-            self._make_ready(freed | settled.unblocked)
-
-    async def _gather_outcomes(self) -> None:
-        if not self._is_awaited():
-            self._hurry.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), _GATHER_OUTCOMES)
-
-    def _hurry_if_awaited(self) -> None:
-        if self._is_awaited():
-            self._hurry.set()
+            self._make_ready(freed | written.unblocked)
 
     def _is_awaited(self) -> bool:
-        """Whether the next request waits for an outcome to be written: for a slot, or for its turn in a key."""
-        return (
-            bool(self._full)
-            or self._in_flight >= self._options.concurrency
-            or self._stopping.is_set()
-            or any(outcome.ordering for _, outcome in self._outcomes)
-        )
-
-    async def _settled(self, outcomes: list[Outcome]) -> Settled:
-        try:
-            return await self._with_database(partial(settle, outcomes=outcomes, breaker=self._options.breaker))
-        except psycopg.Error:
-            # One of them holds something the database will not take. Alone, each stands for itself.
-            logger.exception("settle.refused", extra={"fields": {"outcomes": len(outcomes)}})
-            if len(outcomes) == 1:
-                bare = [replace(outcomes[0], request_headers=(), response_headers=None, response_body=None)]
-                return await self._with_database(partial(settle, outcomes=bare, breaker=self._options.breaker))
-            parts = [await self._settled([outcome]) for outcome in outcomes]
-            return Settled(
-                moved=set().union(*(part.moved for part in parts)),
-                unblocked=set().union(*(part.unblocked for part in parts)),
-            )
-
-    def _remember_health(self, outcome: Outcome) -> None:
-        """Which endpoints failed here last: a success claimed before that failure ends the run all the same."""
-        if outcome.signal is None:
-            return
-        if outcome.signal.succeeded:
-            self._ailing.discard(outcome.endpoint_id)
-        else:
-            self._ailing.add(outcome.endpoint_id)
-
-    async def _with_database(self, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
-        """Tries until the database answers: an outcome must not be lost to a restart of the server.
-
-        It ends with the run: a pump that was told to stop waits for as long as draining may take, and then leaves.
-        """
-        while True:
-            try:
-                async with self._pool.connection() as connection:
-                    return await run(connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
-                logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
-                await asyncio.sleep(_ERROR_PAUSE)
+        """Whether the next request waits for a slot, which is free once an outcome is written."""
+        return bool(self._full) or self._free() <= 0 or self._stopping.is_set()
 
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -407,13 +332,7 @@ class Pump:
     async def _flush_tally(self) -> None:
         while not self._over:
             await asyncio.sleep(tally.FLUSH_SECONDS)
-            await self._write_tally()
-
-    async def _write_tally(self, *, whole: bool = False) -> None:
-        """A database that is away costs some statistics, and nobody's time."""
-        with suppress(psycopg.Error, PoolTimeout):
-            async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
-                await tally.flush(self._tally, connection, whole=whole)
+            await self._outcomes.write_tally()
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""
@@ -431,23 +350,3 @@ def _turns(free: int) -> int:
     be twice the visits. Where slots are few, one slot each, so that nobody waits long for a turn.
     """
     return free // _SHARE if free >= _SHARE**2 else free
-
-
-def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:
-    logger.info(
-        "delivery.attempted",
-        extra={
-            "fields": {
-                "delivery": ids.show("dlv", delivery.id),
-                "event": delivery.producer_id or ids.show("evt", delivery.event_id),
-                "endpoint": ids.show("ep", delivery.endpoint_id),
-                "event_type": delivery.event_type,
-                "attempt": delivery.number,
-                "status_code": outcome.status_code,
-                "error_kind": outcome.error_kind,
-                "duration_ms": outcome.duration_ms,
-                "verdict": type(outcome.verdict).__name__,
-                "fenced": not moved,
-            }
-        },
-    )

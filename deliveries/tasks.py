@@ -21,7 +21,8 @@ from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
 from deliveries import announce, bell, caretaking, database, pulse, replay, retention, rollup, sweep
-from deliveries.deliver import Options, Pool, Pump
+from deliveries.database import Pool
+from deliveries.deliver import Options, Pump
 from deliveries.health import Breaker
 from deliveries.transport import GuardedTransport
 from subscriptions.targets import policy

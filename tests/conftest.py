@@ -19,7 +19,8 @@ from psycopg_pool import AsyncConnectionPool
 
 from deliveries import bell, database, sweep, tasks
 from deliveries.api.emit import quickly
-from deliveries.deliver import Pool, Pump
+from deliveries.database import Pool
+from deliveries.deliver import Pump
 from deliveries.transport import GuardedTransport
 from subscriptions import consumers, keys
 from subscriptions.models import Consumer, Role

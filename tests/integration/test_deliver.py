@@ -19,7 +19,8 @@ from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
 from deliveries import bell, database, tasks
-from deliveries.deliver import Pool, Pump
+from deliveries.database import Pool
+from deliveries.deliver import Pump
 from deliveries.health import Breaker
 from deliveries.models import Attempt, Delivery, Event, Lease
 from deliveries.transport import GuardedTransport
