@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -91,6 +91,7 @@ class Pump:
         self._over = False
         self._attempts: set[asyncio.Task[Any]] = set()
         self._handed_on_at = 0.0
+        self._swapped = 0  # endpoints that wait for their turn in the bell now, in place of as many others
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
@@ -190,10 +191,14 @@ class Pump:
 
     def _mind_the_bell(self) -> None:
         """A pump with as much as it can send leaves the bell to others, and to the sweep, which looks there first."""
-        if self._free() <= 0 or len(self._ready) >= _ENDPOINTS_PER_CLAIM:
+        if self._free() <= 0 or self._would_have_enough(0):
             self._roomy.clear()
         else:
             self._roomy.set()
+
+    def _would_have_enough(self, more: int) -> bool:
+        """Without Redis there is never enough: only who listens learns that it is back."""
+        return self._listener.works and len(self._ready) + more >= _ENDPOINTS_PER_CLAIM
 
     def _hand_on(self) -> None:
         """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
@@ -202,9 +207,7 @@ class Pump:
         now = time.monotonic()
         if self._ready and self._listener.works and now - self._handed_on_at >= _HAND_ON_SECONDS:
             self._handed_on_at = now
-            task = asyncio.create_task(self._listener.share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
-            self._attempts.add(task)
-            task.add_done_callback(self._attempts.discard)
+            self._begin(self._listener.share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
 
     def _next_endpoints(self, count: int) -> list[UUID]:
         endpoint_ids = list(islice(self._ready, count))
@@ -217,9 +220,12 @@ class Pump:
         if deliveries:
             self._busy_at = time.monotonic()
         for delivery in deliveries:
-            task = asyncio.create_task(self._attempt(delivery))
-            self._attempts.add(task)
-            task.add_done_callback(self._attempts.discard)
+            self._begin(self._attempt(delivery))
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._attempts.add(task)
+        task.add_done_callback(self._attempts.discard)
 
     def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
         """Those that used up their share, and all that came too late for a slot: they may have more to send."""
@@ -229,9 +235,24 @@ class Pump:
         self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
         # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
         elsewhere = self._full.union(claimed.closed, claimed.passed_over)
-        self._make_ready(
-            endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere
+        self._queue_up(
+            [endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere]
         )
+
+    def _queue_up(self, endpoint_ids: Collection[UUID]) -> None:
+        """Who had a turn waits behind everybody for the next one: where many are ready, behind the bell's too.
+
+        Were they to come back here, hundreds with deep backlogs would be all that this pump ever hears of.
+        """
+        if endpoint_ids and self._would_have_enough(len(endpoint_ids)):
+            self._swapped += len(endpoint_ids)
+            self._begin(self._queue_up_in_bell(endpoint_ids))
+        else:
+            self._make_ready(endpoint_ids)
+
+    async def _queue_up_in_bell(self, endpoint_ids: Collection[UUID]) -> None:
+        if not await self._listener.share(endpoint_ids):
+            self._make_ready(endpoint_ids)
 
     def _ask_again(self, endpoint_ids: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
@@ -278,7 +299,8 @@ class Pump:
             self.delivered_count += sum(isinstance(outcome.verdict, retry.Delivered) for _, outcome in written.batch)
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
             self._full -= freed
-            self._make_ready(freed | written.unblocked)
+            self._claimable.set()
+            self._queue_up(freed | written.unblocked)
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
@@ -287,10 +309,13 @@ class Pump:
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
-        while not self._over:
+        while not self._stopping.is_set():
             await self._roomy.wait()
-            heard = await self._listener.hear(lambda: min(self._free(), _ENDPOINTS_PER_CLAIM))
-            if heard:
+            heard = await self._listener.hear(lambda: min(max(self._free(), self._swapped), _ENDPOINTS_PER_CLAIM))
+            self._swapped = max(0, self._swapped - len(heard))
+            if heard and self._stopping.is_set():
+                await self._listener.share(heard)  # for others: this pump claims no more
+            elif heard:
                 self._make_ready(heard)
                 self._mind_the_bell()
                 if self._free() <= 0:

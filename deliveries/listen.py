@@ -6,7 +6,7 @@ Redis may be away at any time: then nothing is heard, the sweep goes on alone, a
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -44,17 +44,16 @@ class Listener:
             more: Any = await self._client.zpopmin(bell.READY, max(1, most()))
             return [UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)]]
         except (redis.exceptions.RedisError, OSError, ValueError) as error:
-            if self.works:
-                logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})
-            self.works = False
+            self._is_away(error)
             await asyncio.sleep(_ERROR_PAUSE)
             return []
 
-    async def share(self, endpoint_ids: Sequence[UUID]) -> bool:
+    async def share(self, endpoint_ids: Iterable[UUID]) -> bool:
         """Whether the bell has them now."""
         try:
             await self._client.zadd(bell.READY, {endpoint_id.hex: time.time() for endpoint_id in endpoint_ids}, nx=True)
-        except (redis.exceptions.RedisError, OSError):
+        except (redis.exceptions.RedisError, OSError) as error:
+            self._is_away(error)
             return False
         return True
 
@@ -75,3 +74,8 @@ class Listener:
             return not await self._client.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
         except (redis.exceptions.RedisError, OSError):
             return False
+
+    def _is_away(self, error: Exception) -> None:
+        if self.works:
+            logger.warning("bell.unheard", extra={"fields": {"error": repr(error)}})
+        self.works = False

@@ -411,6 +411,33 @@ def test_who_came_too_late_for_a_slot_is_visited_again_without_a_sweep(
     assert pump.run(transport=transport, concurrency=10, sweep_seconds=1000) == 60
 
 
+def test_hundreds_with_deep_backlogs_keep_nobody_waiting_in_the_bell(
+    acme: Consumer, redis_client: "redis.Redis", settings: Any
+) -> None:
+    """Regression: a pump with enough to do left the bell alone, and those it had came back to it until all was sent."""
+    settings.MAX_ENDPOINTS_PER_CONSUMER = 300
+    busy = [new_endpoint(acme, url="https://receiver.test/busy") for _ in range(260)]
+    accept(acme, 16)
+    late = new_endpoint(acme, url="https://receiver.test/late", event_types=["late"])
+    accept(acme, type="late")
+    order: list[str] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        order.append(request.url.path)
+        return httpx.Response(200)
+
+    async def main() -> None:
+        transport = httpx.MockTransport(take)
+        async with running_pumps(transport=transport, concurrency=300, sweep_seconds=3600) as running:
+            await until(lambda: "/late" in order, running)
+
+    bell.ring_now([endpoint.id for endpoint in [*busy, late]], client=redis_client)
+    asyncio.run(main())
+
+    # It is the last of those in the bell. All the others have sixteen to send, and take four at a turn.
+    assert order.index("/late") < 2600
+
+
 # ── stopping, and going without Redis ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -469,6 +496,40 @@ def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
     assert states(endpoint) == ["delivered"] * 7 + ["pending"] * 13
     assert Attempt.objects.count() == 7
     assert Lease.objects.count() == 0
+
+
+def test_a_pump_told_to_stop_leaves_the_bell_to_others(acme: Consumer, redis_client: "redis.Redis") -> None:
+    """Regression: while it finished what was in flight, it took every other ring and did nothing about it."""
+    slow = new_endpoint(acme, url="https://receiver.test/slow", event_types=["slow"])
+    others = [new_endpoint(acme, url=f"https://receiver.test/{number}", event_types=["quick"]) for number in range(12)]
+    accept(acme, type="slow")
+    accept(acme, type="quick")
+    under_way: list[str] = []
+
+    async def main() -> None:
+        answer = asyncio.Event()
+
+        async def take(request: httpx.Request) -> httpx.Response:
+            under_way.append(request.url.path)
+            if request.url.path == "/slow":
+                await answer.wait()
+            return httpx.Response(200)
+
+        alone: dict[str, Any] = {"transport": httpx.MockTransport(take), "sweep_seconds": 3600}
+        async with running_pumps(**alone) as first:
+            bell.ring_now([slow.id], client=redis_client)
+            await until(lambda: under_way == ["/slow"], first)
+            [stopped] = first.values()
+            stopped.stop()
+            async with running_pumps(**alone) as second:
+                for count, endpoint in enumerate(others, start=2):
+                    bell.ring_now([endpoint.id], client=redis_client)
+                    await until(lambda wanted=count: len(under_way) == wanted, second)  # type: ignore[misc]
+            answer.set()
+
+    asyncio.run(main())
+
+    assert (states(slow), len(under_way)) == (["delivered"], 13)
 
 
 def test_a_pump_that_may_wait_no_longer_leaves_what_is_in_flight_to_the_next_one(
