@@ -232,10 +232,15 @@ def _compared(event: Event | Stored, new: NewEvent) -> Result:
         created_at=event.created_at,
     )
     # A payload gone by retention has nothing left to compare with.
-    same = event.body is None or orjson.loads(again) == orjson.loads(bytes(event.body))
+    same = event.body is None or _meaning(again) == _meaning(bytes(event.body))
     if not same or event.occurred_at != new.occurred_at:
         return Refused("event_id_reused", f"The id {event.public_id!r} was used before for another event.", "/id")
     return Duplicate(event)
+
+
+def _meaning(body: bytes) -> bytes:
+    """Written out again, since Python takes `true`, `1` and `1.0` for equal and receivers do not."""
+    return orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS)
 
 
 def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:

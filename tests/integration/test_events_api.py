@@ -272,6 +272,22 @@ def test_the_same_id_for_something_else_is_refused(change: dict[str, Any], produ
     assert ledger() == before
 
 
+@pytest.mark.parametrize(("first", "second"), [("1", "true"), ("false", "0"), ("1", "1.0"), ("0.0", "-0.0")])
+def test_an_id_is_used_again_also_where_python_sees_no_difference(
+    first: str, second: str, producer: Api, acme: Consumer
+) -> None:
+    events = [
+        {**EVENT, "id": "inv_17", "data": orjson.loads(f'{{"a": [{value}], "b": ""}}')} for value in (first, second)
+    ]
+    assert producer.post("events/", events[0]).status_code == 202
+
+    refused = producer.post("events/", events[1])
+    again = producer.post("events/", {**events[0], "data": dict(reversed(events[0]["data"].items()))})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "event_id_reused")
+    assert (again.status_code, Event.objects.count()) == (202, 1)
+
+
 def test_two_consumers_may_have_events_of_the_same_id(producer: Api, acme: Consumer) -> None:
     consumers.create(uid="globex")
     for uid in ("acme", "globex"):
