@@ -35,7 +35,8 @@ _KINDS_STILL_TRUE = """
             AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
         JOIN subscriptions_apikey key
             ON key.id = kind.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
-        JOIN subscriptions_eventtype known ON known.name = kind.type AND known.archived_at IS NULL
+        JOIN subscriptions_eventtype known
+            ON known.name = kind.type AND known.archived_at IS NULL AND known.used_at IS NOT NULL
         LEFT JOIN subscriptions_eventtypeversion version
             ON version.event_type_id = kind.type AND version.api_version = kind.api_version
             AND version.schema IS NOT NULL

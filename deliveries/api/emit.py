@@ -187,4 +187,4 @@ def _read(environ: Environ) -> bytes | None:
     except (ValueError, OSError):  # a length that is no number, or nobody there any more
         return None
     environ["wsgi.input"] = io.BytesIO(raw)
-    return raw
+    return raw if len(raw) == length else None

@@ -1,7 +1,8 @@
 """JSON in, strictly: what we accept, every consumer's parser will read as the same thing.
 
-Refused: bodies over the limit, anything but UTF-8, duplicate keys, NaN and Infinity, integers beyond 64 bits, floats
-beyond a double, NUL and lone surrogates in strings, and nesting so deep that it cannot be written out again.
+Refused: bodies over the limit or cut short, anything but UTF-8, duplicate keys, NaN and Infinity, integers beyond 64
+bits, floats beyond a double, NUL and lone surrogates in strings, and nesting so deep that it cannot be written out
+again.
 """
 
 import json
@@ -37,6 +38,9 @@ class StrictJSONParser(BaseParser):
             raise too_large(limit) from None
         if len(raw) > limit:
             raise too_large(limit)
+        if len(raw) < _announced(context.get("request")):
+            # Who hung up meant to say more, also where what came makes sense by itself.
+            raise _invalid("The body is shorter than its Content-Length.")
         return loads(raw)
 
 
@@ -117,6 +121,12 @@ def _charset(media_type: str) -> str:
         if name.strip().lower() == "charset":
             return value.strip().strip('"').lower()
     return ""
+
+
+def _announced(request: Any) -> int:
+    """The Content-Length. One that is no number counts as 0, as Django has it."""
+    given = request.META.get("CONTENT_LENGTH") if request is not None else None
+    return int(given) if given and given.strip().isdecimal() else 0
 
 
 def _invalid(detail: str) -> Problem:

@@ -29,7 +29,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         # Without a length, Django reads no body at all and would take it for an empty one.
-        if "Transfer-Encoding" in request.headers and "Content-Length" not in request.headers:
+        if "Content-Length" not in request.headers and _has_body(request):
             raise Problem(411, "length_required", "Send the body with a Content-Length, not in chunks.")
         # Also where a route takes no fields: what is no JSON object was not meant for us.
         if request.method in ("POST", "PATCH"):
@@ -102,6 +102,15 @@ class ApiView(APIView):
             key=key,
             fingerprint=idempotency.fingerprint(request.data),
         )
+
+
+def _has_body(request: Request) -> bool:
+    """Of a request without a length. HTTP/2 has no header that would say so: there it takes a look."""
+    if "Transfer-Encoding" in request.headers:
+        return True
+    # Where the web server does not say where the body ends, a look could wait for ever.
+    is_safe = request.method in ("POST", "PATCH") and request.META.get("wsgi.input_terminated")
+    return bool(is_safe and request.META["wsgi.input"].read(1))
 
 
 def _take_in(request: Request) -> None:

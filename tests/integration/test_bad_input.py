@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from io import BytesIO
 from itertools import product
 from typing import Any
 
@@ -485,6 +486,49 @@ def test_b_a_list_refuses_a_parameter_that_it_cannot_mean(
 
 def test_b_an_address_outside_the_url_map_is_a_problem_document() -> None:
     assert surprise(Raw(None).send("GET", "nonsense/"), 404, "not_found") is None
+
+
+# ── Bodies that end elsewhere than they say ──────────────────────────────────────────────────────────────────────────
+
+
+def send_to_its_end(raw: Raw, method: str, path: str, body: bytes, **environ: Any) -> Any:
+    """As granian hands it over, which knows where a body ends; Django's client says a length of its own accord."""
+    given: dict[str, Any] = {"wsgi.input": BytesIO(body), "wsgi.input_terminated": True, "CONTENT_TYPE": JSON}
+    return raw._client.generic(method, f"/api/v1/{path}", **given, **environ)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "consumers/", b'{"uid": "globex"}'),
+        ("PATCH", "consumers/acme/", b'{"name": "Globex"}'),
+        ("POST", "events/", b'{"consumer": "acme", "type": "invoice.paid", "data": {}}'),
+    ],
+)
+def test_b_a_body_without_a_length_is_not_taken_for_an_empty_one(
+    method: str, path: str, body: bytes, operator: Raw, things: dict[str, str]
+) -> None:
+    """Over HTTP/2 a body may come without one, and without a Transfer-Encoding that would tell."""
+    before = ledger()
+    assert surprise(send_to_its_end(operator, method, path, body), 411, "length_required") is None
+    assert ledger() == before
+
+
+def test_no_body_and_no_length_is_an_empty_body(operator: Raw, things: dict[str, str]) -> None:
+    assert send_to_its_end(operator, "POST", "consumers/", b"").status_code == 201
+
+
+@pytest.mark.parametrize("length", ["57", "300000", "9000000"])
+def test_b_a_body_that_is_cut_short_is_refused_although_it_makes_sense(
+    length: str, operator: Raw, things: dict[str, str]
+) -> None:
+    event = b'{"consumer": "acme", "type": "invoice.paid", "data": {}}'
+    before = ledger()
+    for path, body in [("events/", event), ("events/batch/", b'{"events": [%s]}' % event)]:
+        announced = str(int(length) + len(body) - len(event))
+        answer = send_to_its_end(operator, "POST", path, body, CONTENT_LENGTH=announced)
+        assert surprise(answer, 400, "invalid_json") is None
+    assert ledger() == before
 
 
 # ── Keys ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from typing import Any
 
+import orjson
 import psycopg
 import pytest
 import redis
@@ -16,7 +18,7 @@ from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
 from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.idempotency import Scope
-from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
+from subscriptions.models import ApiKey, Consumer, EventType, IdempotencyRecord, Role
 from subscriptions.quick_redis import quick_redis
 from tests.conftest import Api
 from tests.local import wait_until
@@ -150,6 +152,29 @@ def test_a_length_that_is_no_number_is_refused(known: tuple[Api, ApiKey]) -> Non
     api, _ = known
     assert api.post("events/", EVENT, headers={"Content-Length": "many"}).status_code == 400
     assert Event.objects.count() == 3
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 202), (1, 400)], ids=["whole", "cut short"])
+def test_a_body_that_is_cut_short_is_refused_although_it_makes_sense(
+    more: int, status: int, known: tuple[Api, ApiKey]
+) -> None:
+    api, _ = known
+    body = orjson.dumps(EVENT)
+    environ: dict[str, Any] = {"wsgi.input": BytesIO(body), "CONTENT_TYPE": "application/json"}
+    length = str(len(body) + more)
+    answer = api._client.generic("POST", "/api/v1/events/", headers=api._headers, CONTENT_LENGTH=length, **environ)
+    assert (answer.status_code, Event.objects.count()) == (status, 3 + (status == 202))
+
+
+def test_a_type_that_was_deleted_and_made_again_is_noted_as_used_again(known: tuple[Api, ApiKey]) -> None:
+    """As in the admin. A type of which nobody knows that it has events could be deleted for good."""
+    api, _ = known
+    EventType.objects.filter(name="invoice.paid").delete()
+    event_types.create(name="invoice.paid")
+    assert api.post("events/", EVENT).status_code == 202
+    made_again = event_types.find("invoice.paid")
+    assert made_again
+    assert (made_again.used_at is not None, event_types.delete(made_again)) == (True, False)
 
 
 def test_a_deleted_consumer_s_uid_given_to_another_reaches_the_other(known: tuple[Api, ApiKey], acme: Consumer) -> None:
