@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from deliveries.browse.events import EventPosition, walk_events
+from deliveries.browse.events import EventFilter, EventPosition, walk_events
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
@@ -62,13 +62,13 @@ def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> Pag
 def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None, size: int = PAGE) -> Page[Event]:
     before, after = _pair(request, "before"), _pair(request, "after")
     forward = after is not None
-    given = after or before
-    place = EventPosition(given[0], given[1]) if given and (given[0].isdigit() or consumer is None) else None
-    found = walk_events(consumer=consumer, type=type, size=size, after=place, forward=forward)
+    given, wanted = after or before, EventFilter(consumer_id=consumer.id if consumer else None, type=type)
+    place = wanted.position(*given) if given else None
+    found = walk_events(wanted, size=size, after=place, forward=forward)
     rows = found.rows[::-1] if forward else found.rows
-    ends = [f"{row.xid}.{row.id}" for row in (rows[0], rows[-1])] if rows else []
+    ends = [_shown(found.position_of(row)) for row in (rows[0], rows[-1])] if rows else []
     return _bounded(
-        request, rows, ends, following=f"{found.following.xid}.{found.following.id}" if found.following else None,
+        request, rows, ends, following=_shown(found.following) if found.following else None,
         looked_at=found.looked_at, forward=forward, is_first=before is None,
     )  # fmt: skip
 
@@ -108,8 +108,8 @@ def _place(given: tuple[str, UUID] | None) -> Position | None:
         return None
 
 
-def _shown(position: Position) -> str:
-    return str(position.id) if position.key == position.id else f"{position.key}.{position.id}"
+def _shown(position: Position | EventPosition) -> str:
+    return str(position.id) if str(position.key) == str(position.id) else f"{position.key}.{position.id}"
 
 
 def _position(request: HttpRequest, name: str) -> UUID | None:

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 
 from deliveries.browse.causes import causes, reasons
-from deliveries.browse.events import walk_events
+from deliveries.browse.events import EventFilter, events_by_producer_id, walk_events
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import matched
 from deliveries.browse.walk import walk, walk_many
@@ -102,12 +102,52 @@ def test_no_filter_reads_more_than_its_window() -> None:
         with statements() as asked:
             walk(wanted, size=50, window=1000)
             matched(wanted, window=1000)
-        for mode in ("force_custom_plan", "force_generic_plan"):
-            with transaction.atomic():
-                run(f"SET LOCAL plan_cache_mode = {mode}")
-                for sql, given in [each for each in asked if isinstance(each[1], dict)]:
-                    wrong += [f"{name} ({mode}): {problem}" for problem in problems(explained(sql, **given))]
+        wrong += [f"{name} {problem}" for problem in problems_of(asked)]
     assert wrong == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_list_of_events_reads_more_than_its_window() -> None:
+    made = many()
+    quiet = consumers.create(uid="quiet")
+    now = datetime.now(UTC)
+    since, until = now - timedelta(hours=2), now + timedelta(hours=2)
+    filters = {
+        "all": EventFilter(),
+        "all but deleted consumers'": EventFilter(of_deleted_consumers=False),
+        "type": EventFilter(type="none"),
+        "key": EventFilter(ordering_key="none"),
+        "state": EventFilter(state="delivered"),
+        "time": EventFilter(since=since, until=until),
+        "long ago": EventFilter(until=now - timedelta(days=1)),
+        "consumer": EventFilter(consumer_id=made[4].id),
+        "quiet consumer": EventFilter(consumer_id=quiet.id),
+        "consumer and type": EventFilter(consumer_id=made[4].id, type="none"),
+        "consumer and key": EventFilter(consumer_id=made[4].id, ordering_key="none"),
+        "consumer and state": EventFilter(consumer_id=made[4].id, state="delivered"),
+        "consumer and time": EventFilter(consumer_id=made[4].id, since=since, until=until),
+    }
+    wrong = []
+    for name, wanted in filters.items():
+        with statements() as asked:
+            found = walk_events(wanted, size=50, window=300)
+            if found.following:
+                walk_events(wanted, size=50, window=300, after=found.following)
+        wrong += [f"{name} {problem}" for problem in problems_of(asked)]
+    with statements() as asked:
+        events_by_producer_id("none", of_deleted_consumers=False)
+    assert wrong + problems_of(asked) == []
+
+
+def problems_of(asked: list[tuple[str, Any]]) -> list[str]:
+    """What is wrong with the plans of these statements, made for their parameters and for any."""
+    wrong = []
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        with transaction.atomic():
+            run(f"SET LOCAL plan_cache_mode = {mode}")
+            for sql, given in [each for each in asked if isinstance(each[1], dict)]:
+                wrong += [f"({mode}): {problem}" for problem in problems(explained(sql, **given))]
+    return wrong
 
 
 def problems(plan: dict[str, Any]) -> list[str]:
@@ -143,7 +183,7 @@ def test_a_window_ends_and_says_where(acme: Consumer) -> None:
     assert dict(reasons())["attempts_exhausted"] == 10_000
     grouped = causes(Filter())
     assert (grouped.total, grouped.looked_at, len(grouped.groups)) == (COUNT, None, 20)
-    events = walk_events(consumer=made[0], type="rare", size=10)
+    events = walk_events(EventFilter(consumer_id=made[0].id, type="rare"), size=10)
     assert (len(events.rows), events.following is not None) == (10, True)
 
 

@@ -1,8 +1,9 @@
 """Events in and what they hang on: emitting, the catalogue, consumers, limits, and reading it all back."""
 
+import base64
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -782,6 +783,57 @@ def test_a_row_that_comes_while_pages_are_walked_moves_no_other(producer: Api, a
 
     assert [row["id"] for row in second["results"]] == ["e-1", "e-0"]
     assert second["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, range(12)),
+        ({"consumer": "acme"}, range(0, 12, 2)),
+        ({"consumer": "acme", "type": "order.made"}, [0, 6]),
+        ({"type": "order.made"}, [0, 3, 6, 9]),
+        ({"ordering_key": "k"}, [0, 1, 4, 5, 8, 9]),
+        ({"consumer": "acme", "ordering_key": "k"}, [0, 4, 8]),
+        ({"consumer": "acme", "ordering_key": "k", "type": "order.made"}, [0]),
+        ({"consumer": "globex", "since": "2020-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"}, range(1, 12, 2)),
+        ({"state": "pending"}, range(0, 12, 2)),
+        ({"consumer": "acme", "state": "pending"}, range(0, 12, 2)),
+        ({"consumer": "globex", "state": "pending"}, []),
+        ({"consumer": "acme", "state": "dead"}, []),
+    ],
+)
+def test_every_filter_of_events_is_walked_newest_first_each_event_once(
+    producer: Api, acme: Consumer, query: dict[str, str], expected: Sequence[int]
+) -> None:
+    consumers.create(uid="globex")
+    endpoints.create(consumer=acme, url=URL)
+    deleted = consumers.create(uid="deleted")
+    producer.post("events/", {**EVENT, "consumer": "deleted"})
+    consumers.delete(deleted)
+    for number in range(12):
+        event = {**EVENT, "id": f"e-{number}", "consumer": "globex" if number % 2 else "acme"}
+        event |= {"type": "invoice.paid" if number % 3 else "order.made"}
+        event |= {} if number % 4 > 1 else {"ordering_key": "k"}
+        assert producer.post("events/", event).status_code == 202
+
+    found = [row["id"] for page in walk(producer, "events/", limit=2, **query) for row in page]
+
+    assert found == [f"e-{number}" for number in sorted(expected, reverse=True)]
+
+
+@pytest.mark.parametrize(
+    "cursor", [["1"], ["x", "0" * 32], ["9" * 19, "0" * 32], ["1", "x"], [1, "0" * 32], [None, None]]
+)
+def test_a_cursor_that_is_not_of_this_list_is_refused(producer: Api, acme: Consumer, cursor: list[Any]) -> None:
+    encoded = base64.urlsafe_b64encode(orjson.dumps(cursor)).decode()
+    answer = producer.get("events/", consumer="acme", cursor=encoded)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
+def test_our_own_id_of_an_event_is_never_hidden_by_a_producers(producer: Api, acme: Consumer) -> None:
+    ours = producer.post("events/", {**EVENT, "data": {"of": "ours"}}).json()["id"]
+    producer.post("events/", {**EVENT, "id": ours, "data": {"of": "theirs"}})
+    assert producer.get(f"events/{ours}/").json()["data"] == {"of": "ours"}
 
 
 def ids_of(answer: Any) -> list[str]:
