@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -91,7 +91,6 @@ class Pump:
         self._over = False
         self._attempts: set[asyncio.Task[Any]] = set()
         self._handed_on_at = 0.0
-        self._swapped = 0  # endpoints that wait for their turn in the bell now, in place of as many others
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
@@ -183,27 +182,16 @@ class Pump:
                 self._outcomes.hurry()
             self._ask_again(claimed.passed_over)
             self._come_back(claimed.closed)
-            self._mind_the_bell()
             self._hand_on()
 
     def _free(self) -> int:
         return self._options.concurrency - self._in_flight
 
-    def _mind_the_bell(self) -> None:
-        """A pump with as much as it can send leaves the bell to others, and to the sweep, which looks there first."""
-        if self._free() <= 0 or self._would_have_enough(0):
-            self._roomy.clear()
-        else:
-            self._roomy.set()
-
-    def _would_have_enough(self, more: int) -> bool:
-        """Without Redis there is never enough: only who listens learns that it is back."""
-        return self._listener.works and len(self._ready) + more >= _ENDPOINTS_PER_CLAIM
-
     def _hand_on(self) -> None:
         """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
         if self._free() > 0 or self._stopping.is_set():
             return
+        self._roomy.clear()
         now = time.monotonic()
         if self._ready and self._listener.works and now - self._handed_on_at >= _HAND_ON_SECONDS:
             self._handed_on_at = now
@@ -235,24 +223,9 @@ class Pump:
         self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
         # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
         elsewhere = self._full.union(claimed.closed, claimed.passed_over)
-        self._queue_up(
-            [endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere]
+        self._make_ready(
+            endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere
         )
-
-    def _queue_up(self, endpoint_ids: Collection[UUID]) -> None:
-        """Who had a turn waits behind everybody for the next one: where many are ready, behind the bell's too.
-
-        Were they to come back here, hundreds with deep backlogs would be all that this pump ever hears of.
-        """
-        if endpoint_ids and self._would_have_enough(len(endpoint_ids)):
-            self._swapped += len(endpoint_ids)
-            self._begin(self._queue_up_in_bell(endpoint_ids))
-        else:
-            self._make_ready(endpoint_ids)
-
-    async def _queue_up_in_bell(self, endpoint_ids: Collection[UUID]) -> None:
-        if not await self._listener.share(endpoint_ids):
-            self._make_ready(endpoint_ids)
 
     def _ask_again(self, endpoint_ids: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
@@ -293,14 +266,13 @@ class Pump:
             written = await self._outcomes.write_next()
             self._busy_at = time.monotonic()
             self._in_flight -= len(written.batch)
-            self._mind_the_bell()
+            self._roomy.set()
             if not self._in_flight:
                 self._drained.set()
             self.delivered_count += sum(isinstance(outcome.verdict, retry.Delivered) for _, outcome in written.batch)
             freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
             self._full -= freed
-            self._claimable.set()
-            self._queue_up(freed | written.unblocked)
+            self._make_ready(freed | written.unblocked)
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
@@ -310,14 +282,12 @@ class Pump:
 
     async def _listen(self) -> None:
         while not self._stopping.is_set():
-            await self._roomy.wait()
-            heard = await self._listener.hear(lambda: min(max(self._free(), self._swapped), _ENDPOINTS_PER_CLAIM))
-            self._swapped = max(0, self._swapped - len(heard))
+            await self._roomy.wait()  # a pump without a free slot leaves the bell to others
+            heard = await self._listener.hear(lambda: min(self._free(), _ENDPOINTS_PER_CLAIM))
             if heard and self._stopping.is_set():
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
                 self._make_ready(heard)
-                self._mind_the_bell()
                 if self._free() <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 await asyncio.sleep(_GATHER_RINGS)
@@ -333,7 +303,7 @@ class Pump:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    plenty = await self._listener.has_plenty()
+                    plenty = await self._listener.has_plenty(at_hand=len(self._ready))
                     due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
                 if due and not await self._listener.share(due):
                     self._make_ready(due)

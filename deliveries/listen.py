@@ -19,7 +19,7 @@ from deliveries import bell
 _WAIT_SECONDS = 1
 # After a failure, before the next try (seconds).
 _ERROR_PAUSE = 0.5
-# With so many endpoints in the bell, only every so many sweeps look for more.
+# With so many endpoints ready, only every so many sweeps look for more.
 _PLENTY = 1000
 _SWEEPS_AMID_PLENTY = 5
 
@@ -65,10 +65,10 @@ class Listener:
         except (redis.exceptions.RedisError, OSError):
             return True
 
-    async def has_plenty(self) -> bool:
-        """While the bell holds enough for everybody, a look for more brings little: so only now and then."""
+    async def has_plenty(self, *, at_hand: int) -> bool:
+        """While there is enough, here and in the bell, a look for more brings little: so only now and then."""
         try:
-            if await self._client.zcard(bell.READY) < _PLENTY:
+            if at_hand + await self._client.zcard(bell.READY) < _PLENTY:
                 return False
             interval = max(1, int(self._sweep_seconds * 1000 * _SWEEPS_AMID_PLENTY))
             return not await self._client.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
