@@ -12,9 +12,11 @@ _django = get_wsgi_application()
 
 from deliveries.api.emit import ShortWay  # noqa: E402  (needs the apps)
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
+from webhooks_platform.farewell import close_with_their_threads  # noqa: E402  (needs the settings)
 
 application = ShortWay(cast(WSGIApplication, _django))
 refuse_nonsense()
+close_with_their_threads()
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.
