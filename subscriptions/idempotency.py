@@ -94,14 +94,6 @@ def parse_key(header: str) -> str:
     return key
 
 
-def is_key(header: str) -> bool:
-    try:
-        parse_key(header)
-    except KeyInvalid:
-        return False
-    return True
-
-
 def fingerprint(body: Any) -> bytes:
     """The same for bodies that mean the same, whatever their white space and the order of their keys."""
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
@@ -115,7 +107,8 @@ def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool
     if scope is None:
         with nullcontext() if one_statement else transaction.atomic():
             return work()
-    if _seen_before(scope) and (stored := find(scope)):
+    # A hint that spares a repeated request its work. Wrong or absent, it costs one look-up and no more.
+    if _hints([scope]) == [True] and (stored := find(scope)):
         return stored
     try:
         with transaction.atomic():
@@ -135,15 +128,20 @@ def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool
 
 def seen_before(scopes: Sequence[Scope]) -> list[bool]:
     """Hints for many at once. Without Redis the table is asked: a hint too few, and `keep` refuses all of them."""
+    seen = _hints(scopes)
+    return _taken_before(scopes) if seen is None else seen
 
-    def ask(client: "redis.Redis") -> list[bool]:
+
+def _hints(scopes: Sequence[Scope]) -> list[bool] | None:
+    """Whether each was here before, as Redis has it. None where it does not answer."""
+
+    def ask(client: "redis.Redis") -> list[bool] | None:
         pipeline = client.pipeline(transaction=False)
         for scope in scopes:
             pipeline.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)
         return [not first for first in pipeline.execute()]
 
-    seen: list[bool] | None = quick_redis().ask(ask, default=None)
-    return _taken_before(scopes) if seen is None else seen
+    return quick_redis().ask(ask, default=None)
 
 
 def _taken_before(scopes: Sequence[Scope]) -> list[bool]:
@@ -206,14 +204,6 @@ def forget_old(*, hours: int, batch: int = 2000, batches: int = 500) -> int:
             if cursor.rowcount < batch:
                 break
     return forgotten
-
-
-def _seen_before(scope: Scope) -> bool:
-    """A hint from Redis that spares a repeated request its work. Wrong or absent, it costs one look-up and no more."""
-    first = quick_redis().ask(
-        lambda client: bool(client.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)), default=True
-    )
-    return not first
 
 
 def _hint(scope: Scope) -> str:

@@ -84,11 +84,11 @@ def _answer(environ: Environ) -> Answer | None:
     try:
         given = loads(raw)
         news = read(given, read_traceparent(environ.get("HTTP_TRACEPARENT")))
-    except Problem:
+        scope = _scope(environ, caller, given)
+    except (Problem, idempotency.KeyInvalid):
         return None
     if news is None:
         return None
-    scope = _scope(environ, caller, given)
     body = gather.accept(gather.Emit(news, caller.key_id, timezone.now(), scope, show))
     if body is None:
         return None
@@ -160,7 +160,6 @@ def _is_ordinary(environ: Environ) -> bool:
         environ.get("CONTENT_TYPE") == "application/json"
         and not environ.get("QUERY_STRING")
         and not environ.get("SCRIPT_NAME")
-        and idempotency.is_key(environ.get("HTTP_IDEMPOTENCY_KEY", "none"))
     )
 
 
