@@ -7,12 +7,13 @@ So a chart reads hours and days as far as they are summed up, and what is finer 
 
 from datetime import UTC, datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Min, Q
 from django.db.models.functions import Trunc
 
-from deliveries.models import Span, Tally
+from deliveries.models import Housekeeping, Span, Tally
 from deliveries.tally import EVERYTHING
+from subscriptions import ids
 
 # Minutes are read by the charts of up to a day.
 _MINUTES_KEPT = timedelta(days=2)
@@ -20,6 +21,7 @@ _MINUTES_KEPT = timedelta(days=2)
 _GRACE = timedelta(minutes=2)
 _LENGTHS = {Span.HOUR: timedelta(hours=1), Span.DAY: timedelta(days=1)}
 _FINER = {Span.HOUR: Span.MINUTE, Span.DAY: Span.HOUR}
+_BEGINNING = datetime.fromtimestamp(0, UTC)
 
 SUM_UP = """
     WITH part AS MATERIALIZED (
@@ -52,36 +54,58 @@ SUM_UP = """
     ) whole
     LEFT JOIN durations USING (subject_id)
     LEFT JOIN latencies USING (subject_id)
-    ON CONFLICT (span, subject_id, at) DO NOTHING
+    ON CONFLICT (span, subject_id, at) DO UPDATE SET
+        accepted = excluded.accepted, delivered = excluded.delivered, failed = excluded.failed, dead = excluded.dead,
+        durations = excluded.durations, latencies = excluded.latencies
 """
-"""One hour from its minutes, or one day from its hours, for every subject that had any."""
+"""One hour from its minutes, or one day from its hours, for every subject that had any.
+
+Takes the place of what processes from before wrote for it, who counted hours and days themselves.
+"""
 
 
 def sum_up(*, now: datetime) -> None:
     """All that is over by now, oldest first; days after the hours they are made of."""
     for span in (Span.HOUR, Span.DAY):
-        while (at := _next(span)) and at + _LENGTHS[span] + _GRACE <= now:
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    SUM_UP,
-                    {"span": span.value, "finer": _FINER[span].value, "at": at, "until": at + _LENGTHS[span]},
-                )
+        while _sum_up_next(span, now=now):
+            pass
+
+
+@transaction.atomic
+def _sum_up_next(span: Span, *, now: datetime) -> bool:
+    """Whether there was something to sum up, and nobody else at it."""
+    Housekeeping.objects.get_or_create(name=_mark(span), defaults={"position": ids.first_at(summed_until(span))})
+    mark = Housekeeping.objects.select_for_update(skip_locked=True).filter(name=_mark(span)).first()
+    at = mark and _next(span, since=ids.made_at(mark.position))
+    if not mark or not at or at + _LENGTHS[span] + _GRACE > now:
+        return False
+    until = at + _LENGTHS[span]
+    with connection.cursor() as cursor:
+        cursor.execute(SUM_UP, {"span": span.value, "finer": _FINER[span].value, "at": at, "until": until})
+    Housekeeping.objects.filter(name=mark.name).update(position=ids.first_at(until))
+    return True
 
 
 def rows(span: Span, *, since: datetime) -> Q:
     """The rows that tell of the time since then, each moment once, none coarser than `span`."""
-    found = Q(span=span, at__gte=since)
+    found = Q()
     while span != Span.MINUTE:
-        since = max(since, summed_until(span))
-        span = _FINER[span]
-        found |= Q(span=span, at__gte=since)
-    return found
+        until = summed_until(span)
+        found |= Q(span=span, at__gte=since, at__lt=until)
+        since, span = max(since, until), _FINER[span]
+    return found | Q(span=span, at__gte=since)
 
 
 def summed_until(span: Span) -> datetime:
-    """Where the next sum begins. Whatever is counted counts for everything, so its rows tell."""
+    """Where the next sum begins: there is a mark, or the rows for everything tell until the first one is set."""
+    if mark := Housekeeping.objects.filter(name=_mark(span)).first():
+        return ids.made_at(mark.position)
     last = Tally.objects.filter(span=span, subject_id=EVERYTHING).order_by("-at").values_list("at", flat=True).first()
-    return datetime.min.replace(tzinfo=UTC) if last is None else last + _LENGTHS[span]
+    return _BEGINNING if last is None else last + _LENGTHS[span]
+
+
+def _mark(span: Span) -> str:
+    return f"summed {span.value}"
 
 
 def forget(*, kept_days: int, now: datetime) -> int:
@@ -90,8 +114,8 @@ def forget(*, kept_days: int, now: datetime) -> int:
     return old_minutes + old_rest
 
 
-def _next(span: Span) -> datetime | None:
+def _next(span: Span, *, since: datetime) -> datetime | None:
     """The oldest hour or day that is not summed up and has something to sum."""
-    parts = Tally.objects.filter(span=_FINER[span], subject_id=EVERYTHING, at__gte=summed_until(span))
+    parts = Tally.objects.filter(span=_FINER[span], subject_id=EVERYTHING, at__gte=since)
     first: datetime | None = parts.aggregate(first=Trunc(Min("at"), span.value, tzinfo=UTC))["first"]
     return first

@@ -83,8 +83,7 @@ def announce_notices() -> None:
 
 @shared_task(name="deliveries.forget", ignore_result=True)
 def forget() -> None:
-    """Sums up statistics, and forgets what has been kept for as long as the settings say."""
-    rollup.sum_up(now=timezone.now())
+    """Forgets what has been kept for as long as the settings say; statistics are summed up before."""
     days = retention.Days(
         attempts=settings.RETENTION_ATTEMPT_DAYS,
         payloads=settings.RETENTION_PAYLOAD_DAYS,
@@ -93,6 +92,7 @@ def forget() -> None:
         deeds=settings.RETENTION_AUDIT_DAYS,
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
+    rollup.sum_up(now=timezone.now())
     rollup.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=timezone.now())
 
 
