@@ -37,6 +37,9 @@ FAILED = "webhooks.emit_failed"
 # What Django looks at when it decides whether to let a request in at all.
 _DOOR = ("wsgi.url_scheme", "HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "HTTP_X_FORWARDED_PROTO")
 
+# As nearly every client spells it.
+_JSON = {"application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"}
+
 Environ = dict[str, Any]
 
 
@@ -157,7 +160,7 @@ def _usual_headers(*door: Any) -> list[tuple[str, str]] | None:
 def _is_ordinary(environ: Environ) -> bool:
     """Whether the long way would have nothing to say about how the body comes, and no parameters to look at."""
     return (
-        environ.get("CONTENT_TYPE") == "application/json"
+        environ.get("CONTENT_TYPE", "").lower() in _JSON
         and not environ.get("QUERY_STRING")
         and not environ.get("SCRIPT_NAME")
     )

@@ -52,15 +52,18 @@ def no_redis(settings: Any) -> Iterator[None]:
     quick_redis.cache_clear()
 
 
-def statements_of(api: Api, event: dict[str, Any]) -> tuple[int, int]:
+def statements_of(api: Api, event: dict[str, Any], **headers: str) -> tuple[int, int]:
     with CaptureQueriesContext(connection) as captured:
-        answer = api.post("events/", event)
+        answer = api.post("events/", event, headers=headers)
     return answer.status_code, len(captured)
 
 
-def test_a_plain_event_like_the_one_before_takes_one_statement(known: tuple[Api, ApiKey]) -> None:
+@pytest.mark.parametrize(
+    "json", ["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"]
+)
+def test_a_plain_event_like_the_one_before_takes_one_statement(json: str, known: tuple[Api, ApiKey]) -> None:
     api, _ = known
-    assert statements_of(api, EVENT) == (202, 1)
+    assert statements_of(api, EVENT, **{"Content-Type": json}) == (202, 1)
     assert (Event.objects.count(), Delivery.objects.count()) == (4, 4)
 
 
