@@ -146,7 +146,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         connection = await route.connector.connect(dialled, [], _TIMEOUT)
         wire = connection.protocol
         assert isinstance(wire, _Wire)
-        if wire.should_close:
+        if wire.should_close and wire.used:
             # It spoke while nobody asked, so its next words may answer anything: leave it.
             connection.close()
             return await self._ask(request, route=route, fresh=True)
@@ -215,7 +215,9 @@ class _Answer(NamedTuple):
 async def _converse(wire: "_Wire", connection: Connection, written: bytes) -> _Answer:
     try:
         if wire.transport is None or wire.transport.is_closing():
-            raise aiohttp.ClientConnectionResetError("The connection is gone.")
+            early = wire.exception()  # what it said before it was asked may be no HTTP
+            gone = aiohttp.ClientConnectionResetError("The connection is gone.")
+            raise early if isinstance(early, HttpProcessingError) else gone
         wire.transport.write(written)
         while True:
             message, content = await wire.read()
@@ -318,7 +320,8 @@ class _Wire(ResponseHandler):
 
     def peer_address(self) -> str | None:
         if self._peer is None and self.transport is not None:
-            self._peer = self.transport.get_extra_info("peername")[0]
+            # There is no peer any more when the receiver has reset the connection already.
+            self._peer = (self.transport.get_extra_info("peername") or [None])[0]
         return self._peer
 
 

@@ -5,8 +5,9 @@ import gzip
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, ip_network
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -426,6 +428,47 @@ async def test_w11_a_reset_after_the_headers_is_one_reset() -> None:
     sent, receiver = await sent_to(answer)
     assert kind(sent) == "reset"
     assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize(("greeting", "error_kind"), [(None, "reset"), (b"220 mail.test ESMTP\r\n", "bad_response")])
+async def test_a_receiver_that_resets_or_speaks_before_it_is_asked_is_asked_once(
+    greeting: bytes | None, error_kind: str
+) -> None:
+    """Regression: while the loop was busy, a reset counted as our own failure, and a greeting was dialled anew."""
+    dialled: list[socket.socket] = []
+
+    def serve(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                dialled.append(server.accept()[0])
+                if greeting:
+                    dialled[-1].sendall(greeting)
+                else:
+                    dialled[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    dialled[-1].close()
+
+    async def ask(port: int) -> set[str]:
+        async def be_busy() -> None:
+            while True:
+                time.sleep(0.005)  # noqa: ASYNC251  (meanwhile the network goes on)
+                await asyncio.sleep(0)
+
+        busy = asyncio.create_task(be_busy())
+        async with transport() as carrier:
+            url = f"http://127.0.0.1:{port}/"
+            kinds = {kind(await send(outgoing(url, timeout_seconds=30), transport=carrier)) for _ in range(20)}
+        busy.cancel()
+        return kinds
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = asyncio.create_task(asyncio.to_thread(serve, server))
+        # On the loop that workers use: it looks for the peer's name only when it is asked.
+        kinds = await asyncio.to_thread(lambda: uvloop.run(ask(server.getsockname()[1])))
+        server.shutdown(socket.SHUT_RDWR)
+        await serving
+    for connection in dialled:
+        connection.close()
+    assert (kinds, len(dialled)) == ({error_kind}, 20)
 
 
 async def test_nobody_listening_is_a_failed_connection() -> None:
