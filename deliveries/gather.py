@@ -162,7 +162,10 @@ def _ready(item: _Item) -> _Ready | None:
     for draft in item.drafts:
         # Kept with each: another thread may forget what is remembered before this one has answered.
         known = beliefs.recall(draft.name)
-        if known is None or not known.fits(draft.new.data):
+        if known is not None and not known.fits(draft.new.data):
+            beliefs.forget(draft.name)  # the schema may be another by now
+            known = None
+        if known is None:
             return None
         event = _stored(draft, known.consumer_id, item.emit.now)
         belief = Belief(item.emit.key_id, known.consumer_uid, known.schema_hash)

@@ -95,6 +95,8 @@ class _Draft(NamedTuple):
     public_id: str
     consumer_id: UUID
     api_version: str
+    # Why it may not be accepted, unless it was before.
+    refusal: Refused | None = None
     sequence: int | None = None
 
 
@@ -108,7 +110,7 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     results: dict[int, Result] = {}
     known = _known(new_events)
     drafts = _drafted(new_events, known, results)
-    fresh = _without_duplicates(drafts, results)
+    fresh = _fresh(drafts, results)
     known.types.note_use({draft.new.type for draft in fresh})
     fresh = _with_sequences(fresh)
     endpoint_ids = _store(fresh, results, now=now)
@@ -176,7 +178,7 @@ def default_api_version() -> str:
 
 
 def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: dict[int, Result]) -> list[_Draft]:
-    """Those that have a consumer and a type they may have; the others are refused here."""
+    """Those that have a consumer; the others are refused here."""
     drafts = []
     default_version = default_api_version()
     for index, new in enumerate(new_events):
@@ -185,28 +187,30 @@ def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: di
             results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
             continue
         api_version = new.api_version or default_version
-        refusal = known.types.check(new.type, api_version, new.data)
-        if refusal is not None:
-            results[index] = Refused(refusal.code, refusal.detail, refusal.pointer)
-            continue
+        problem = known.types.check(new.type, api_version, new.data)
+        refusal = Refused(problem.code, problem.detail, problem.pointer) if problem else None
         event_id = ids.new_uuid()
         public_id = new.producer_id or ids.show("evt", event_id)
-        drafts.append(_Draft(index, new, event_id, public_id, consumer_id, api_version))
+        drafts.append(_Draft(index, new, event_id, public_id, consumer_id, api_version, refusal))
     return drafts
 
 
-def _without_duplicates(drafts: list[_Draft], results: dict[int, Result]) -> list[_Draft]:
-    """Drops what was accepted before under the producer's own id. A repeat within the batch waits for its first."""
+def _fresh(drafts: list[_Draft], results: dict[int, Result]) -> list[_Draft]:
+    """Drops what was accepted before under the producer's own id, and refuses what has no type it may have.
+
+    In this order: who asks again whether an event has arrived learns that it has, although its type was archived or got
+    another schema since. A repeat within the batch waits for its first.
+    """
     named = [draft for draft in drafts if draft.new.producer_id is not None]
-    if not named:
-        return drafts
-    existing = {(event.consumer_id, event.producer_id): event for event in _by_producer_id(named)}
+    existing = {(event.consumer_id, event.producer_id): event for event in _by_producer_id(named)} if named else {}
     kept, seen = [], set()
     for draft in drafts:
         name = (draft.consumer_id, draft.new.producer_id)
         event = existing.get(name)
         if event is not None:
             results[draft.place] = _compared(event, draft.new)
+        elif draft.refusal is not None:
+            results[draft.place] = draft.refusal
         elif draft.new.producer_id is None or name not in seen:
             kept.append(draft)
             seen.add(name)

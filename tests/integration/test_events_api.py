@@ -830,6 +830,27 @@ def test_a_cursor_that_is_not_of_this_list_is_refused(producer: Api, acme: Consu
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
 
 
+@pytest.mark.parametrize(
+    "changes", [{"archived": True}, {"versions": [{"api_version": "1", "schema": {"required": ["x"]}}]}]
+)
+def test_an_event_sent_again_is_a_duplicate_although_its_type_would_refuse_it_now(
+    producer: Api, acme: Consumer, changes: dict[str, Any]
+) -> None:
+    first = producer.post("events/", {**EVENT, "id": "e-1"}).json()
+    event_type = event_types.find("invoice.paid")
+    assert event_type
+    event_types.update(event_type, changes)
+
+    again = producer.post("events/", {**EVENT, "id": "e-1"})
+    new = producer.post("events/", {**EVENT, "id": "e-2"})
+    both = producer.post("events/batch/", {"events": [{**EVENT, "id": "e-1"}, {**EVENT, "id": "e-2"}, EVENT]})
+
+    assert (again.status_code, again.json()) == (202, first)
+    assert new.status_code == 400
+    assert [result["status"] for result in both.json()["results"]] == ["duplicate", "refused", "refused"]
+    assert Event.objects.count() == 1
+
+
 def test_our_own_id_of_an_event_is_never_hidden_by_a_producers(producer: Api, acme: Consumer) -> None:
     ours = producer.post("events/", {**EVENT, "data": {"of": "ours"}}).json()["id"]
     producer.post("events/", {**EVENT, "id": ours, "data": {"of": "theirs"}})

@@ -135,6 +135,18 @@ def test_a_type_changed_a_moment_ago_is_judged_by_what_it_is_now(
     assert_refused(known[0], EVENT, 400, code)
 
 
+def test_a_schema_that_was_loosened_again_is_not_held_against_anybody(known: tuple[Api, ApiKey]) -> None:
+    """Regression: what had not fitted once went the long way for as long as the process lived."""
+    api, _ = known
+    event_type = event_types.find("invoice.paid")
+    assert event_type
+    event_types.update(event_type, {"versions": [{"api_version": "1", "schema": {"required": ["total"]}}]})
+    assert [api.post("events/", {**EVENT, "data": {"total": 1}}).status_code for _ in range(3)] == [202, 202, 202]
+    event_types.update(event_type, {"versions": [{"api_version": "1", "schema": {}}]})
+    assert [api.post("events/", EVENT).status_code for _ in range(2)] == [202, 202]
+    assert statements_of(api, EVENT) == (202, 1)
+
+
 def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> None:
     short = api.post("events/", event)
     long = api.post(f"events/{LONG}", event)
