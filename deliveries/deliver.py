@@ -180,7 +180,7 @@ class Pump:
             self._visit_again(endpoint_ids, claimed, share=share, limit=free)
             if self._is_awaited():
                 self._outcomes.hurry()
-            self._ask_again(claimed.passed_over)
+            self._ask_again(endpoint_ids, claimed.passed_over)
             self._come_back(claimed.closed)
             self._hand_on()
 
@@ -227,10 +227,12 @@ class Pump:
             endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere
         )
 
-    def _ask_again(self, endpoint_ids: Iterable[UUID]) -> None:
+    def _ask_again(self, asked: Iterable[UUID], passed_over: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
+        for endpoint_id in set(asked).intersection(self._passed_over).difference(passed_over):
+            del self._passed_over[endpoint_id]
         again = []
-        for endpoint_id in endpoint_ids:
+        for endpoint_id in passed_over:
             self._passed_over[endpoint_id] += 1
             if self._passed_over[endpoint_id] < _PASSED_OVER_TRIES:
                 again.append(endpoint_id)

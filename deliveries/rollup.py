@@ -31,13 +31,13 @@ SUM_UP = """
             AND at >= %(at)s AND at < %(until)s
     ), durations AS (
         SELECT subject_id, array_agg(count ORDER BY bucket) AS counts FROM (
-            SELECT subject_id, bucket, sum(count)::int AS count
+            SELECT subject_id, bucket, coalesce(sum(count), 0)::int AS count
             FROM part CROSS JOIN unnest(durations) WITH ORDINALITY AS _ (count, bucket)
             GROUP BY subject_id, bucket
         ) bucketed GROUP BY subject_id
     ), latencies AS (
         SELECT subject_id, array_agg(count ORDER BY bucket) AS counts FROM (
-            SELECT subject_id, bucket, sum(count)::int AS count
+            SELECT subject_id, bucket, coalesce(sum(count), 0)::int AS count
             FROM part CROSS JOIN unnest(latencies) WITH ORDINALITY AS _ (count, bucket)
             GROUP BY subject_id, bucket
         ) bucketed GROUP BY subject_id

@@ -147,6 +147,6 @@ def _add(sums: Sums, row: Sequence[Any]) -> None:
     sums.delivered += delivered
     sums.failed += failed
     sums.dead += dead
-    # What is stored ends with its last bucket that holds something.
-    sums.durations = [a + b for a, b in zip_longest(sums.durations, durations, fillvalue=0)]
-    sums.latencies = [a + b for a, b in zip_longest(sums.latencies, latencies, fillvalue=0)]
+    # What is stored ends with its last bucket that holds something, and has nulls where a process from before added.
+    sums.durations = [a + (b or 0) for a, b in zip_longest(sums.durations, durations, fillvalue=0)]
+    sums.latencies = [a + (b or 0) for a, b in zip_longest(sums.latencies, latencies, fillvalue=0)]

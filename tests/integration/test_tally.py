@@ -164,6 +164,15 @@ def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once()
     assert len(orjson.loads(counter.take(whole=True) or "")) == 501
 
 
+def test_buckets_that_an_older_process_left_empty_count_nothing(acme: Consumer) -> None:
+    add(DAY, "everything", tally.EVERYTHING, delivered=3, durations=[1, None, 2, None])
+    for summed in (False, True):
+        if summed:
+            rollup.sum_up(now=DAY + timedelta(minutes=62))
+        shown = statistics.series(statistics.RANGES["7d"], now=DAY + timedelta(hours=2))
+        assert statistics.total(shown).durations[:4] == [1, 0, 2, 0]
+
+
 def test_old_minutes_and_hours_are_forgotten(acme: Consumer) -> None:
     for span, year in (("minute", 2020), ("hour", 2020), ("hour", datetime.now(UTC).year + 1)):
         add(datetime(year, 1, 1, tzinfo=UTC), "consumer", acme.id, span=span)
