@@ -33,6 +33,15 @@ _GATHER_SECONDS = 0.005
 # Beyond this many waiting endpoints the sweep is the better messenger.
 _MAX_WAITING = 10_000
 
+TAKE_TURN = """
+    if redis.call('SET', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then return 1 end
+    -- A mark that would outlast its time is from before the clock was set back.
+    if redis.call('PTTL', KEYS[1]) <= tonumber(ARGV[1]) then return 0 end
+    redis.call('SET', KEYS[1], 1, 'PX', ARGV[1])
+    return 1
+"""
+"""Sets a mark for so many milliseconds, unless it is set: of all who ask meanwhile, the first has its turn."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,7 +67,7 @@ def _ring_members(members: Iterable[str], *, client: "redis.Redis") -> None:
     with client.pipeline(transaction=False) as pipe:
         # NX keeps the place in the queue of an endpoint that waits already; the others queue up in the order given.
         pipe.zadd(READY, {member: now + place * 1e-6 for place, member in enumerate(members)}, nx=True)
-        pipe.set(_RUNG, 1, nx=True, px=_COALESCE_MS)
+        pipe.eval(TAKE_TURN, 1, _RUNG, _COALESCE_MS)
         pipe.llen(_QUEUE)
         _, first, messages = pipe.execute()
     if first and messages < _MOST_MESSAGES:

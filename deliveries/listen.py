@@ -60,8 +60,7 @@ class Listener:
     async def is_my_turn(self) -> bool:
         """All pumps together sweep once per interval. Without Redis each sees to itself."""
         try:
-            interval = max(1, int(self._sweep_seconds * 900))
-            return bool(await self._client.set(bell.SWEPT, 1, nx=True, px=interval))
+            return await self._take_turn(bell.SWEPT, seconds=self._sweep_seconds * 0.9)
         except (redis.exceptions.RedisError, OSError):
             return True
 
@@ -70,10 +69,14 @@ class Listener:
         try:
             if at_hand + await self._client.zcard(bell.READY) < _PLENTY:
                 return False
-            interval = max(1, int(self._sweep_seconds * 1000 * _SWEEPS_AMID_PLENTY))
-            return not await self._client.set(bell.SWEPT_AMID_PLENTY, 1, nx=True, px=interval)
+            seconds = self._sweep_seconds * _SWEEPS_AMID_PLENTY
+            return not await self._take_turn(bell.SWEPT_AMID_PLENTY, seconds=seconds)
         except (redis.exceptions.RedisError, OSError):
             return False
+
+    async def _take_turn(self, mark: str, *, seconds: float) -> bool:
+        answer: Any = self._client.eval(bell.TAKE_TURN, 1, mark, str(max(1, int(seconds * 1000))))
+        return bool(await answer)
 
     def _is_away(self, error: Exception) -> None:
         if self.works:

@@ -97,9 +97,9 @@ def forget() -> None:
 
 
 def _is_swept_by_pumps() -> bool:
-    """A running pump does all of this itself, for everybody."""
+    """A running pump does all of this itself, for everybody. A mark that lasts longer was left by another clock."""
     try:
-        return bool(_bell_client().exists(bell.SWEPT))
+        return bool(0 < _bell_client().pttl(bell.SWEPT) <= settings.DELIVERY_SWEEP_SECONDS * 1000)
     except redis.exceptions.RedisError:
         return False
 

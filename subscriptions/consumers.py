@@ -29,15 +29,17 @@ def create(
         raise UidTaken from None
 
 
-def update(consumer: Consumer, changes: dict[str, Any]) -> Consumer:
+def update(consumer: Consumer, changes: dict[str, Any]) -> Consumer | None:
+    """None if it has been deleted meanwhile: a uid written then would be nobody's, and taken for ever."""
+    living = Consumer.objects.filter(id=consumer.id, deleted_at__isnull=True)
+    try:
+        with transaction.atomic():
+            if changes and not living.update(**changes):
+                return None
+    except IntegrityError:
+        raise UidTaken from None
     for field, value in changes.items():
         setattr(consumer, field, value)
-    if changes:
-        try:
-            with transaction.atomic():
-                consumer.save(update_fields=list(changes))
-        except IntegrityError:
-            raise UidTaken from None
     return consumer
 
 

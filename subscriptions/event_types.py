@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 from django.db import transaction
@@ -14,6 +15,8 @@ _SEGMENT = r"[A-Za-z0-9_\-]+"
 NAME = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")
 PATTERN = re.compile(rf"\*|{_SEGMENT}(\.{_SEGMENT})*(\.\*)?")
 MAX_NAME_LENGTH = 255
+# Steps one check of an event may take on account of its schema alone, each reference followed each time.
+MAX_SCHEMA_STEPS = 20_000
 
 
 def is_name(text: str) -> bool:
@@ -51,7 +54,7 @@ def compiled(schema: Any) -> Any:
 
 @transaction.atomic
 def create(*, name: str, description: str = "", versions: list[dict[str, Any]] | None = None) -> EventType:
-    _check_schemas(versions or [])
+    check_schemas(versions or [])
     event_type, created = EventType.objects.get_or_create(name=name, defaults={"description": description})
     if not created:
         raise NameTaken
@@ -62,7 +65,7 @@ def create(*, name: str, description: str = "", versions: list[dict[str, Any]] |
 @transaction.atomic
 def update(event_type: EventType, changes: dict[str, Any]) -> EventType:
     """Versions given replace those of the same api_version and leave the others alone."""
-    _check_schemas(changes.get("versions", []))
+    check_schemas(changes.get("versions", []))
     fields: dict[str, Any] = {}
     if "description" in changes:
         fields["description"] = changes["description"]
@@ -91,11 +94,15 @@ def find(name: str) -> EventType | None:
     return EventType.objects.prefetch_related("versions").filter(name=name).first()
 
 
-def _check_schemas(versions: list[dict[str, Any]]) -> None:
+def check_schemas(versions: list[dict[str, Any]]) -> None:
     for index, version in enumerate(versions):
         schema = version.get("schema")
         if schema is None:
             continue
+        if _steps(schema) > MAX_SCHEMA_STEPS:
+            raise SchemaInvalid(
+                index, "The schema's references lead to each other too often: checking would take ages."
+            )
         try:
             validator = compiled(schema)
         except ValueError as error:
@@ -116,3 +123,42 @@ def _replace_versions(event_type: EventType, versions: list[dict[str, Any]]) -> 
 
 def _refuse(uri: str) -> Any:
     raise ValueError("References to other documents are not followed.")
+
+
+def _steps(schema: Any) -> int:
+    """How large a schema is with every reference written out: forty lines that name each other twice are 2^40 steps.
+
+    One that leads back to itself counts nothing more: the validator sees to those.
+    """
+    counted: dict[int, int] = {}
+
+    def count(node: Any) -> int:
+        if not isinstance(node, dict | list):
+            return 0
+        if id(node) not in counted:
+            counted[id(node)] = 0
+            inner = list(node.values()) if isinstance(node, dict) else node
+            if isinstance(node, dict):
+                inner.append(_pointed_to(schema, node.get("$ref")))
+            counted[id(node)] = 1 + sum(count(part) for part in inner)
+        return counted[id(node)]
+
+    try:
+        return count(schema)
+    except RecursionError:
+        return MAX_SCHEMA_STEPS + 1
+
+
+def _pointed_to(schema: Any, reference: Any) -> Any:
+    """What `#/…` points to in the schema; None for anything else."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    for step in unquote(reference[2:]).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, dict):
+            schema = schema.get(name)
+        else:
+            schema = (
+                schema[int(name)] if isinstance(schema, list) and name.isdecimal() and int(name) < len(schema) else None
+            )
+    return schema

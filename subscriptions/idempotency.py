@@ -14,13 +14,16 @@ from typing import Any
 
 import orjson
 import redis
-from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from subscriptions.models import IdempotencyRecord
 from subscriptions.quick_redis import quick_redis
 from subscriptions.vault import vault
+
+# A hint is there for the client that sends again because it heard nothing, and must not fill Redis (seconds). A later
+# repeat meets the constraint.
+_HINT_SECONDS = 300
 
 _KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
@@ -138,7 +141,7 @@ def _hints(scopes: Sequence[Scope]) -> list[bool] | None:
     def ask(client: "redis.Redis") -> list[bool] | None:
         pipeline = client.pipeline(transaction=False)
         for scope in scopes:
-            pipeline.set(_hint(scope), 1, nx=True, ex=settings.IDEMPOTENCY_HOURS * 3600)
+            pipeline.set(_hint(scope), 1, nx=True, ex=_HINT_SECONDS)
         return [not first for first in pipeline.execute()]
 
     return quick_redis().ask(ask, default=None)
@@ -186,12 +189,13 @@ def find(scope: Scope) -> Answer | None:
 
 FORGET_ANSWERS = """
     DELETE FROM subscriptions_idempotencyrecord WHERE id = ANY (ARRAY(
-        SELECT id FROM subscriptions_idempotencyrecord
+        SELECT id FROM (
+            SELECT id, created_at FROM subscriptions_idempotencyrecord ORDER BY id LIMIT %(limit)s
+        ) oldest
         WHERE created_at < now() - %(hours)s * interval '1 hour'
-        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ))
 """
-"""Forgets the oldest answers that are older than promised. Ids grow with time, so the old ones are found first."""
+"""Of the oldest answers, forgets those that are older than promised. Ids grow with time, so it looks no further."""
 
 
 def forget_old(*, hours: int, batch: int = 2000, batches: int = 500) -> int:
@@ -206,8 +210,8 @@ def forget_old(*, hours: int, batch: int = 2000, batches: int = 500) -> int:
     return forgotten
 
 
-def _hint(scope: Scope) -> str:
-    return f"webhooks:idempotency:{hashlib.sha256(_belongs_to(scope).encode()).hexdigest()}"
+def _hint(scope: Scope) -> bytes:
+    return b"webhooks:idem:" + hashlib.blake2b(_belongs_to(scope).encode(), digest_size=16).digest()
 
 
 def _store(scope: Scope, answer: Answer) -> bool:

@@ -22,7 +22,8 @@ TAKE = """
     local burst = tonumber(ARGV[2])
     local clock = redis.call('TIME')
     local now = clock[1] * 1000000 + clock[2]
-    local whole_at = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
+    -- Never further away than the whole burst, unless the clock was set back.
+    local whole_at = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + burst * interval)
     local free = math.floor((burst * interval - (whole_at - now)) / interval)
     if free < 1 then
         return {0, 0, math.ceil(whole_at - now - (burst - 1) * interval), whole_at - now}
@@ -96,8 +97,16 @@ def _from_redis(key: str, rate: int, burst: int) -> Allowance | None:
     if not taken:
         return Allowance(burst, 0, reset_seconds, retry_after_seconds=max(1, math.ceil(wait / 1_000_000)))
     if taken > 1:
-        with _lock:
-            if len(_held) >= _HELD_KEYS:
-                _held.clear()
-            _held[key] = _Held(taken - 1, free, reset_seconds, time.monotonic() + _HELD_SECONDS)
+        _hold(key, taken - 1, free, reset_seconds)
     return Allowance(burst, free + taken - 1, reset_seconds, retry_after_seconds=None)
+
+
+def _hold(key: str, count: int, free: int, reset_seconds: int) -> None:
+    """On top of what others took meanwhile: callers who come at the same moment all ask Redis."""
+    with _lock:
+        held, now = _held.get(key), time.monotonic()
+        if held is not None and now <= held.until:
+            count += held.count
+        elif len(_held) >= _HELD_KEYS:
+            _held.clear()
+        _held[key] = _Held(count, free, reset_seconds, now + _HELD_SECONDS)

@@ -15,11 +15,7 @@ class KeyAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Any, None] | None:
         if not request.headers.get("Authorization"):
             return None
-        secret = _secret(request)
-        caller = keys.verify(secret) if secret else None
-        if caller is None:
-            raise AuthenticationFailed("The API key is unknown, expired or revoked.")
-        return caller, None
+        return look_again(request), None
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="webhooks"'
@@ -39,6 +35,15 @@ class HasRole(BasePermission):
 
 def caller(request: Request) -> Caller:
     return cast(Caller, request.user)
+
+
+def look_again(request: Request) -> Caller:
+    """Whose key it is, if it is valid at this moment."""
+    secret = _secret(request)
+    found = keys.verify(secret) if secret else None
+    if found is None:
+        raise AuthenticationFailed("The API key is unknown, expired or revoked.")
+    return found
 
 
 def is_known(request: Request) -> bool:

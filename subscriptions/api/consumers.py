@@ -55,7 +55,10 @@ class ConsumerDetail(ApiView):
         shape = ConsumerIn(data=body_object(request), partial=True)
         shape.is_valid(raise_exception=True)
         with _uid_conflict():
-            return Response(show_consumer(consumers.update(found, shape.validated_data)))
+            updated = consumers.update(found, shape.validated_data)
+        if updated is None:
+            raise not_found("consumer")
+        return Response(show_consumer(updated))
 
     def delete(self, request: Request, consumer: str) -> Response:
         consumers.delete(consumer_or_404(request, consumer))

@@ -7,6 +7,7 @@ again.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -81,8 +82,7 @@ def _wrapped(value: Any) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise _invalid(f"The key {twice!r} stands twice in one object.")
     return found
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -114,7 +115,7 @@ def _as_problem(exc: Exception) -> Problem | None:
             return Problem(405, "method_not_allowed", str(exc.detail))
         case exceptions.UnsupportedMediaType():
             return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
-        case OperationalError() | InterfaceError():
+        case OperationalError() | InterfaceError() | InternalError(__cause__=ReadOnlySqlTransaction()):
             # A commit whose answer was lost may have happened, so we cannot say that nothing was stored.
             return Problem(
                 503,

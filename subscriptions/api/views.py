@@ -1,6 +1,7 @@
 """What every view shares: roles by method, idempotent POSTs, and 404 for whatever belongs to somebody else."""
 
 import hashlib
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency, rate_limit
-from subscriptions.api.authentication import caller, is_known
+from subscriptions.api.authentication import caller, is_known, look_again
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
 from subscriptions.idempotency import Answer, Scope
@@ -21,6 +22,8 @@ EVERYONE = (Role.PRODUCER, Role.CONSUMER, Role.OPERATOR)
 PRODUCERS = (Role.PRODUCER, Role.OPERATOR)
 # Where a request carries what the rate limit said, when it was asked before the view.
 ALLOWANCE = "webhooks.allowance"
+# Whoever takes longer than this to send a body may have been shut out meanwhile (seconds).
+_SLOW_BODY_SECONDS = 1.0
 
 
 class ApiView(APIView):
@@ -33,7 +36,10 @@ class ApiView(APIView):
             raise Problem(411, "length_required", "Send the body with a Content-Length, not in chunks.")
         # Also where a route takes no fields: what is no JSON object was not meant for us.
         if request.method in ("POST", "PATCH"):
+            begun = time.monotonic()
             body_object(request)
+            if time.monotonic() - begun > _SLOW_BODY_SECONDS:
+                look_again(request)
         # Nothing is named so, and PostgreSQL cannot even be asked.
         if any("\0" in name for name in kwargs.values()):
             raise not_found("thing")

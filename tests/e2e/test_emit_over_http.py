@@ -19,7 +19,7 @@ import pytest
 
 from deliveries.models import Delivery, Event, OrderingKey
 from subscriptions import endpoints, keys
-from subscriptions.models import Consumer, IdempotencyRecord, Role
+from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
 from tests.local import wait_until
 from tests.receiver import Receiver
 from tests.stack import OwnPostgres, Stack, StartStack, manage
@@ -242,3 +242,30 @@ def emit_when_asked(stack: Stack, key: str, content_type: str = "Content-Type: a
             assert [answer.readline(), answer.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
             connection.sendall(body)
             return answer.readline().decode().strip()
+
+
+def test_s10_a_key_revoked_while_its_body_is_on_the_way_makes_no_new_key(
+    start_stack: StartStack, acme: Consumer
+) -> None:
+    """Who has stolen a key must not outlive its revocation with a request that was begun before."""
+    stack = start_stack("web")
+    key, secret = keys.issue(role=Role.CONSUMER, consumer=acme)
+    fields = ["Host: localhost", f"Authorization: Bearer {secret}", "Content-Length: 2"]
+    head = [
+        "POST /api/v1/consumers/acme/keys/ HTTP/1.1",
+        *fields,
+        "Content-Type: application/json",
+        "Expect: 100-continue",
+    ]
+    address = urlsplit(stack.url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+        connection.sendall("\r\n".join([*head, "", ""]).encode())
+        with connection.makefile("rb") as answer:
+            assert [answer.readline(), answer.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
+            asked_at = time.monotonic()
+            assert keys.revoke(key_id=key.id, consumer=acme)
+            # So long that nobody could take it for a body that was merely on its way.
+            wait_until(lambda: time.monotonic() - asked_at > 1.5, seconds=20)
+            connection.sendall(b"{}")
+            assert answer.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
+    assert ApiKey.objects.filter(consumer=acme, revoked_at__isnull=True).count() == 0

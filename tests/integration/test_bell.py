@@ -31,3 +31,10 @@ def test_messages_that_nobody_takes_do_not_pile_up(redis_client: "redis.Redis") 
         bell.ring_now([uuid.uuid4()], client=redis_client)
     assert redis_client.llen(QUEUE) == bell._MOST_MESSAGES
     assert redis_client.zcard(bell.READY) == bell._MOST_MESSAGES + 5
+
+
+def test_f_a_mark_from_before_the_clock_was_set_back_holds_nobody_up(redis_client: "redis.Redis") -> None:
+    redis_client.set(bell._RUNG, 1, px=3_600_000)  # half a second, and then the clock went back an hour
+    bell.ring_now([uuid.uuid4()], client=redis_client)
+    assert redis_client.llen(QUEUE) == 1
+    assert redis_client.pttl(bell._RUNG) <= bell._COALESCE_MS

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import orjson
+import psycopg
 import pytest
 import redis
 from django.db import connection
@@ -18,11 +20,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from deliveries import database
 from deliveries.models import Attempt, Delivery, Event, OrderingKey
-from subscriptions import consumers, endpoints, event_types, keys
+from subscriptions import consumers, endpoints, event_types, keys, rate_limit
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, EventTypeVersion, Role
 from tests.conftest import Api, PumpRunner
 from tests.ledger import ledger
+from tests.local import wait_until
 from tests.receiver import Receiver
 
 pytestmark = pytest.mark.django_db
@@ -691,6 +695,42 @@ def test_s10_a_list_of_keys_tells_them_apart_and_gives_none_away(producer: Api, 
     assert issued["key"] not in answer.content.decode()
 
 
+@committed
+def test_a_consumer_that_is_deleted_while_it_is_changed_leaves_its_uid_free(producer: Api, acme: Consumer) -> None:
+    """The change waits for the deletion, and must not give the deleted one its uid back."""
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(database.conninfo()) as holder:
+        holder.execute("UPDATE subscriptions_consumer SET uid = NULL, deleted_at = now() WHERE id = %s", [acme.id])
+        changing = pool.submit(closing, lambda: producer.patch("consumers/acme/", {"uid": "acme", "name": "New"}))
+        wait_until(lambda: waits_for_a_lock(holder), seconds=20)
+        holder.commit()
+        answer = changing.result(20)
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert producer.post("consumers/", {"uid": "acme"}).status_code == 201
+
+
+def closing(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+def waits_for_a_lock(holder: "psycopg.Connection") -> bool:
+    return bool(holder.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall())
+
+
+@committed
+def test_a_database_that_takes_no_writes_is_a_503_that_says_so(producer: Api, acme: Consumer) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    try:
+        answer = producer.post("consumers/", {"uid": "other"})
+    finally:
+        connection.close()
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+
+
 # ── The rate limit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -720,6 +760,41 @@ def asked_within_a_second(count: int) -> tuple[list[Any], int]:
         if time.monotonic() - begun < 0.9:
             return answers, Event.objects.count() - before
     raise AssertionError(f"never {count} requests within a second")
+
+
+def test_what_callers_of_one_moment_take_ahead_is_lost_to_nobody(
+    settings: Settings, patient_redis: "redis.Redis"
+) -> None:
+    """Whoever finds nothing at hand takes twenty from Redis; those of the others come on top."""
+    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 2000, 1000
+    for attempt in range(20):  # a machine that was busy for a second tries again: what is at hand is forgone then
+        key, start, begun = f"somebody-{attempt}", Barrier(8), time.monotonic()
+        patient_redis.config_resetstat()
+
+        def ask(_: int, key: str = key, start: Barrier = start) -> Any:
+            start.wait(10)
+            return rate_limit.take(key)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(answer.retry_after_seconds is None for answer in pool.map(ask, range(8)))
+        times_asked = patient_redis.info("commandstats")["cmdstat_eval"]["calls"]
+        if time.monotonic() - begun < 0.9 and times_asked > 1:
+            assert rate_limit._held[key].count == 20 * times_asked - 8
+            return
+    raise AssertionError("no two callers ever asked at the same moment")
+
+
+def test_f_a_clock_that_is_set_back_refuses_nobody_for_an_hour(
+    settings: Settings, patient_redis: "redis.Redis"
+) -> None:
+    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 1, 2
+    seconds, microseconds = patient_redis.time()
+    patient_redis.set("webhooks:rate:somebody", (seconds + 3600) * 1_000_000 + microseconds)
+
+    answer = rate_limit.take("somebody")
+
+    assert answer is not None
+    assert answer.retry_after_seconds == 1
 
 
 def test_without_a_limit_no_header_speaks_of_one(producer: Api, acme: Consumer, settings: Settings) -> None:

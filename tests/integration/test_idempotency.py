@@ -241,6 +241,31 @@ def test_an_answer_is_kept_as_long_as_promised_and_then_forgotten(producer: Api,
     assert Event.objects.count() == 2
 
 
+def test_a_hint_is_gone_long_before_the_answer_so_that_redis_does_not_fill_up(
+    producer: Api, acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    producer.post("events/", EVENT, headers=KEY)
+    [hint] = redis_client.keys("webhooks:idem:*")
+    assert 0 < redis_client.ttl(hint) <= 300
+
+
+def test_whoever_forgets_answers_looks_at_the_oldest_alone(producer: Api, acme: Consumer) -> None:
+    """Not at each that is still to be kept, every ten minutes."""
+    for number in range(5):
+        producer.post("events/", EVENT, headers={"Idempotency-Key": f"order-{number}"})
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+        cursor.execute(
+            "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, FORMAT JSON) " + idempotency.FORGET_ANSWERS,
+            {"hours": 72, "limit": 2},
+        )
+        plan = str(cursor.fetchone())
+        cursor.execute("RESET enable_seqscan")
+    assert "'Actual Rows': 2" in plan
+    assert "'Actual Rows': 5" not in plan
+    assert IdempotencyRecord.objects.count() == 5
+
+
 def test_answers_are_forgotten_in_batches_and_the_rest_goes_with_the_next_run(producer: Api, acme: Consumer) -> None:
     for number in range(5):
         producer.post("events/", EVENT, headers={"Idempotency-Key": f"order-{number}"})

@@ -1,10 +1,12 @@
 """subscriptions/event_types.py: names, the patterns endpoints ask by, and schemas that reach for nothing."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriptions.event_types import compiled, is_name, is_pattern, patterns_for
+from subscriptions.event_types import SchemaInvalid, check_schemas, compiled, is_name, is_pattern, patterns_for
 
 SEGMENTS = st.text("abcXYZ019_-", min_size=1, max_size=8)
 NAMES = st.lists(SEGMENTS, min_size=1, max_size=6).map(".".join)
@@ -76,3 +78,31 @@ def test_a_schemas_pattern_that_would_take_for_ever_is_judged_at_once() -> None:
     validator = compiled({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
 
     assert not validator.is_valid({"a": "a" * 5000 + "!"})
+
+
+def chain(length: int) -> dict[str, Any]:
+    """Each names the next one twice."""
+    links = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(length)}
+    return {"$ref": "#/$defs/a0", "$defs": {**links, f"a{length}": {"type": "object"}}}
+
+
+def test_references_that_double_with_every_step_are_refused_before_anything_is_checked_with_them() -> None:
+    check_schemas([{"schema": chain(8), "example": {}}])
+    with pytest.raises(SchemaInvalid, match="too often"):
+        check_schemas([{"schema": chain(40), "example": {}}])
+    with pytest.raises(SchemaInvalid, match="too often"):
+        check_schemas([{"schema": {"$defs": {f"a{n}": {"$ref": f"#/$defs/a{n + 1}"} for n in range(5000)}}}])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"properties": {"child": {"$ref": "#"}}},
+        {"$defs": {"a/b": {"$ref": "#/$defs/c~1d"}, "c/d": {"$ref": "#/$defs/a~1b"}}, "$ref": "#/$defs/a~1b"},
+        {"allOf": [{"type": "object"}, {"$ref": "#/allOf/0"}]},
+        {"const": {"$ref": 17}},
+    ],
+)
+def test_a_schema_may_lead_back_to_itself(schema: dict[str, Any]) -> None:
+    check_schemas([{"schema": schema, "example": {"$ref": 17}}])

@@ -113,3 +113,9 @@ def test_another_charset_is_refused_before_the_body_is_read(charset: str) -> Non
         parsed(b"never read", media_type=f"application/json; charset={charset}")
 
     assert (refused.value.status, refused.value.code) == (415, "unsupported_charset")
+
+
+def test_a_key_twice_among_very_many_is_found_without_comparing_each_with_each() -> None:
+    """8,000 of them took a second, and each doubling four times as long."""
+    keys = "".join(f'"{number}":0,' for number in range(200_000))
+    assert refusal(f'{{{keys}"x":1,"x":2}}'.encode())[2] == "The key 'x' stands twice in one object."
