@@ -3,7 +3,7 @@
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import httpx
@@ -24,7 +24,7 @@ async def attempt(
     transport: httpx.AsyncBaseTransport,
     schedule: Sequence[int],
     user_agent: str,
-    endpoint_is_well: bool,
+    is_well: Callable[[Claimed], bool],
 ) -> Outcome:
     outgoing: Outgoing | None = None
     try:
@@ -49,7 +49,8 @@ async def attempt(
         number=delivery.number,
         verdict=verdict,
         signal=read_signal(facts, verdict, now=now),
-        endpoint_is_well=endpoint_is_well,
+        # Asked now: while this request was under way, another one may have failed.
+        endpoint_is_well=is_well(delivery),
         ordering=(delivery.consumer_id, delivery.ordering_key) if delivery.ordering_key is not None else None,
         decided_at=now,
         started_at=sent.started_at,

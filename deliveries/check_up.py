@@ -7,7 +7,7 @@ not hear of it. The last report is kept beside the endpoint.
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -86,7 +86,7 @@ async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            timed = replace(request, timeout_seconds=min(request.timeout_seconds, left))
+            timed = request._replace(timeout_seconds=min(request.timeout_seconds, left))
             replies[probe] = await send(timed, transport=carrier)
             if isinstance(replies[probe], Unanswered):
                 break
@@ -106,7 +106,7 @@ def _requests(endpoint: Endpoint, signing: Signer, *, now: int) -> Iterator[tupl
     yield "genuine", signed(genuine, awkward)
     yield "plain", signed(plain, {"amount": 10, "name": "Zoe"})
     changed = _body(tampered, {**awkward, "amount": 9999.5}, at=now)
-    yield "tampered", replace(signed(tampered, awkward), body=changed)
+    yield "tampered", signed(tampered, awkward)._replace(body=changed)
     yield "stale", signed(stale, awkward, timestamp=now - _STALE_SECONDS)
     yield "duplicate", signed(genuine, awkward, attempt=2)
 

@@ -38,8 +38,9 @@ CLAIM_DUE = """
             endpoint.rate_limit_per_second AS rate,
             least(
                 greatest(1, endpoint.rate_limit_per_second / 10.0),
-                lane.tokens
-                    + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second
+                -- From before the clock was set back, the moment says nothing: the bucket is full.
+                CASE WHEN lane.tokens_at <= statement_timestamp() THEN lane.tokens
+                    + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second END
             ) AS tokens
         FROM subscriptions_endpoint endpoint
         JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id

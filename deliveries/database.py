@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import psycopg
 from django.db import connection
@@ -29,6 +30,22 @@ def conninfo() -> str:
     return make_conninfo(**{name: value for name, value in parameters.items() if name not in _DJANGO_ONLY})
 
 
+def session() -> dict[str, Any]:
+    """What is no part of the address: where old PgBouncers stand between, nothing is prepared."""
+    return {"autocommit": True, "prepare_threshold": connection.get_connection_params()["prepare_threshold"]}
+
+
+@asynccontextmanager
+async def borrow(pool: Pool) -> AsyncIterator[psycopg.AsyncConnection]:
+    """A connection to a server that takes writes. One that does not any more may have a successor at its address."""
+    async with pool.connection() as connection:
+        try:
+            yield connection
+        except psycopg.InternalError:
+            await connection.close()
+            raise
+
+
 async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
     """Tries until the database answers: an outcome must not be lost to a restart of the server.
 
@@ -36,8 +53,8 @@ async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[
     """
     while True:
         try:
-            async with pool.connection() as connection:
+            async with borrow(pool) as connection:
                 return await run(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, PoolTimeout) as error:
             logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
             await asyncio.sleep(_ERROR_PAUSE)

@@ -22,13 +22,14 @@ import psycopg
 import redis.asyncio
 from psycopg_pool import PoolTimeout
 
-from deliveries import retry, sweep, tally
+from deliveries import sweep, tally
 from deliveries.attempt import attempt
 from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
-from deliveries.database import Pool, insist
+from deliveries.database import Pool, borrow, insist
 from deliveries.health import Breaker
 from deliveries.listen import Listener
 from deliveries.outcomes import Outcomes
+from deliveries.slots import Slots
 from subscriptions import ids
 
 # Endpoints visited by one claim.
@@ -84,7 +85,10 @@ class Pump:
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
-        self._in_flight = 0
+        self._aside: set[UUID] = set()  # let us wait, and hold all the slots that such endpoints may
+        self._slots = Slots(options.concurrency)
+        # Leases of claims that failed: each with what else is in flight under it.
+        self._retired_leases: dict[UUID, set[int]] = {}
         self._outcomes = Outcomes(pool, breaker=options.breaker, is_awaited=self._is_awaited)
         self._claimable = asyncio.Event()
         self._drained = asyncio.Event()
@@ -94,7 +98,6 @@ class Pump:
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
-        self.delivered_count = 0
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""
@@ -119,12 +122,15 @@ class Pump:
                         self._flush_tally,
                     )
                 ]
-                await self._unless_stopped(self._claim(), grace=_CLAIM_GRACE)
-                await self._drain()
-                # Said as well as done: before Python 3.12, `asyncio.wait_for` now and then swallows a cancellation.
-                self._over = True
-                for helper in helpers:
-                    helper.cancel()
+                try:
+                    await self._unless_stopped(self._claim(), grace=_CLAIM_GRACE)
+                    await self._drain()
+                finally:
+                    # Said as well as done: before Python 3.12, `asyncio.wait_for` now and then swallows a cancellation.
+                    self._over = True
+                    self._stopping.set()
+                    for helper in helpers:
+                        helper.cancel()
         finally:
             for task in self._attempts:
                 task.cancel()
@@ -132,7 +138,8 @@ class Pump:
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
             with suppress(psycopg.Error, PoolTimeout):
                 async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
-                    await close_lease(connection, lease_id=self._lease_id)
+                    for lease_id in (self._lease_id, *self._retired_leases):
+                        await close_lease(connection, lease_id=lease_id)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None], *, grace: float) -> bool:
         """Whether it ended by itself, or within so many seconds after `stop`: a database may never answer."""
@@ -150,7 +157,7 @@ class Pump:
     async def _drain(self) -> None:
         """Every request ends by its own deadline; the rest is for a database that takes its time."""
         self._drained.clear()
-        if self._in_flight:
+        if self._slots.in_flight:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), self._options.drain_seconds)
 
@@ -158,23 +165,20 @@ class Pump:
 
     async def _claim(self) -> None:
         while not self._stopping.is_set():
-            free = self._free()
-            if not self._ready or free <= 0:
+            free = self._slots.free
+            endpoint_ids, share = self._next_endpoints()
+            if not endpoint_ids:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
-            endpoint_ids = self._next_endpoints(min(_turns(free), _ENDPOINTS_PER_CLAIM))
-            # Rounded up: what is left over would be claimed at once, a few at a time.
-            share = -(-free // len(endpoint_ids))
             try:
-                async with self._pool.connection() as connection:
+                async with borrow(self._pool) as connection:
                     claimed = await claim(
                         connection, endpoint_ids=endpoint_ids, lease_id=self._lease_id, share=share, limit=free
                     )
             except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("claim.failed", extra={"fields": {"error": repr(error)}})
-                self._make_ready(endpoint_ids)
-                await asyncio.sleep(_ERROR_PAUSE)
+                await self._start_over(endpoint_ids)
                 continue
             self._start(claimed.deliveries)
             self._visit_again(endpoint_ids, claimed, share=share, limit=free)
@@ -184,12 +188,20 @@ class Pump:
             self._come_back(claimed.closed)
             self._hand_on()
 
-    def _free(self) -> int:
-        return self._options.concurrency - self._in_flight
+    async def _start_over(self, endpoint_ids: Iterable[UUID]) -> None:
+        """A failed claim may have been committed all the same, and nobody knows of what.
+
+        So its lease ends as soon as everything else under it is settled, and the sweep puts back what is left.
+        """
+        self._retired_leases[self._lease_id] = self._slots.snapshot()
+        self._lease_id = ids.new_uuid()
+        await asyncio.sleep(_ERROR_PAUSE)
+        await insist(self._pool, self._renew_lease)
+        self._make_ready(endpoint_ids)
 
     def _hand_on(self) -> None:
         """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
-        if self._free() > 0 or self._stopping.is_set():
+        if self._slots.free > 0 or self._stopping.is_set():
             return
         self._roomy.clear()
         now = time.monotonic()
@@ -197,14 +209,19 @@ class Pump:
             self._handed_on_at = now
             self._begin(self._listener.share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
 
-    def _next_endpoints(self, count: int) -> list[UUID]:
-        endpoint_ids = list(islice(self._ready, count))
-        for endpoint_id in endpoint_ids:
+    def _next_endpoints(self) -> tuple[list[UUID], int]:
+        """Whose turn it is, and how many slots each of them may take at most."""
+        if self._slots.free <= 0:
+            return [], 0
+        most = min(_turns(self._slots.free), _ENDPOINTS_PER_CLAIM)
+        endpoint_ids, aside, share = self._slots.choose(self._ready, most=most)
+        for endpoint_id in (*endpoint_ids, *aside):
             del self._ready[endpoint_id]
-        return endpoint_ids
+        self._aside.update(aside)
+        return endpoint_ids, share
 
     def _start(self, deliveries: Sequence[Claimed]) -> None:
-        self._in_flight += len(deliveries)
+        self._slots.take(deliveries)
         if deliveries:
             self._busy_at = time.monotonic()
         for delivery in deliveries:
@@ -257,7 +274,7 @@ class Pump:
             transport=self._transport,
             schedule=self._options.schedule,
             user_agent=self._options.user_agent,
-            endpoint_is_well=self._outcomes.is_well(delivery),
+            is_well=self._outcomes.is_well,
         )
         self._outcomes.add(delivery, outcome)
 
@@ -267,41 +284,44 @@ class Pump:
         while not self._over:
             written = await self._outcomes.write_next()
             self._busy_at = time.monotonic()
-            self._in_flight -= len(written.batch)
+            given_back = self._slots.give_back(written.batch)
+            for still_held in self._retired_leases.values():
+                still_held -= given_back
             self._roomy.set()
-            if not self._in_flight:
+            if not self._slots.in_flight:
                 self._drained.set()
-            self.delivered_count += sum(isinstance(outcome.verdict, retry.Delivered) for _, outcome in written.batch)
-            freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
+            waiting = self._full | self._aside
+            freed = waiting.intersection(delivery.endpoint_id for delivery, _ in written.batch) if waiting else set()
             self._full -= freed
+            self._aside -= freed
             self._make_ready(freed | written.unblocked)
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
-        return bool(self._full) or self._free() <= 0 or self._stopping.is_set()
+        return bool(self._full) or self._slots.free <= 0 or self._stopping.is_set()
 
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
         while not self._stopping.is_set():
             await self._roomy.wait()  # a pump without a free slot leaves the bell to others
-            heard = await self._listener.hear(lambda: min(self._free(), _ENDPOINTS_PER_CLAIM))
+            heard = await self._listener.hear(lambda: min(self._slots.free, _ENDPOINTS_PER_CLAIM))
             if heard and self._stopping.is_set():
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
                 self._make_ready(heard)
-                if self._free() <= 0:
+                if self._slots.free <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 await asyncio.sleep(_GATHER_RINGS)
 
     async def _sweep(self) -> None:
-        """What one pump finds, all share."""
-        while not self._over:
+        """What one pump finds, all share. One that was told to stop leaves it to others, who can send it."""
+        while not self._stopping.is_set():
             await asyncio.sleep(self._options.sweep_seconds)
             try:
                 if not await self._listener.is_my_turn():
                     continue
-                async with self._pool.connection() as connection:
+                async with borrow(self._pool) as connection:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
@@ -316,14 +336,26 @@ class Pump:
         while not self._over:
             await asyncio.sleep(self._options.renew_seconds)
             try:
-                async with self._pool.connection() as connection:
+                async with borrow(self._pool) as connection:
                     await self._renew_lease(connection)
+                    await self._end_retired_leases(connection)
             except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("lease.failed", extra={"fields": {"error": repr(error)}})
 
-    async def _renew_lease(self, connection: psycopg.AsyncConnection) -> None:
+    async def _end_retired_leases(self, connection: psycopg.AsyncConnection) -> None:
+        for lease_id, still_held in list(self._retired_leases.items()):
+            if still_held:
+                await self._renew_lease(connection, lease_id)
+            else:
+                await close_lease(connection, lease_id=lease_id)
+                del self._retired_leases[lease_id]
+
+    async def _renew_lease(self, connection: psycopg.AsyncConnection, lease_id: UUID | None = None) -> None:
         await renew_lease(
-            connection, lease_id=self._lease_id, worker=self._options.worker, seconds=self._options.lease_seconds
+            connection,
+            lease_id=lease_id or self._lease_id,
+            worker=self._options.worker,
+            seconds=self._options.lease_seconds,
         )
 
     async def _flush_tally(self) -> None:
@@ -336,7 +368,7 @@ class Pump:
         while not self._over:
             await asyncio.sleep(self._options.idle_seconds / 4)
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
-            if idle and self._listener.works and not self._in_flight and not self._ready:
+            if idle and self._listener.works and not self._slots.in_flight and not self._ready:
                 self.stop()
 
 

@@ -32,13 +32,13 @@ class Listener:
     def __init__(self, client: "redis.asyncio.Redis", *, sweep_seconds: float) -> None:
         self._client = client
         self._sweep_seconds = sweep_seconds
+        # Whether it takes what we write: one that is full lets us listen, but takes no message to start a pump.
         self.works = True
 
     async def hear(self, most: Callable[[], int]) -> list[UUID]:
         """Endpoints that have something to send, after a while at most; `most` says how many are wanted then."""
         try:
             heard: Any = await self._client.bzpopmin(bell.READY, timeout=_WAIT_SECONDS)
-            self.works = True
             if heard is None:
                 return []
             more: Any = await self._client.zpopmin(bell.READY, max(1, most()))
@@ -60,9 +60,12 @@ class Listener:
     async def is_my_turn(self) -> bool:
         """All pumps together sweep once per interval. Without Redis each sees to itself."""
         try:
-            return await self._take_turn(bell.SWEPT, seconds=self._sweep_seconds * 0.9)
-        except (redis.exceptions.RedisError, OSError):
+            mine = await self._take_turn(bell.SWEPT, seconds=self._sweep_seconds * 0.9)
+        except (redis.exceptions.RedisError, OSError) as error:
+            self._is_away(error)
             return True
+        self.works = True
+        return mine
 
     async def has_plenty(self, *, at_hand: int) -> bool:
         """While there is enough, here and in the bell, a look for more brings little: so only now and then."""

@@ -9,8 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from uuid import UUID
 
 import psycopg
@@ -99,7 +99,7 @@ class Outcomes:
             # One of them holds something the database will not take. Alone, each stands for itself.
             logger.exception("settle.refused", extra={"fields": {"outcomes": len(outcomes)}})
             if len(outcomes) == 1:
-                bare = [replace(outcomes[0], request_headers=(), response_headers=None, response_body=None)]
+                bare = [outcomes[0]._replace(request_headers=(), response_headers=None, response_body=None)]
                 return await insist(self._pool, partial(settle, outcomes=bare, breaker=self._breaker))
             parts = [await self._settled([outcome]) for outcome in outcomes]
             return Settled(
@@ -117,13 +117,15 @@ class Outcomes:
 
 
 def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
     logger.info(
         "delivery.attempted",
         extra={
             "fields": {
                 "delivery": ids.show("dlv", delivery.id),
                 "event": delivery.producer_id or ids.show("evt", delivery.event_id),
-                "endpoint": ids.show("ep", delivery.endpoint_id),
+                "endpoint": _shown(delivery.endpoint_id),
                 "event_type": delivery.event_type,
                 "attempt": delivery.number,
                 "status_code": outcome.status_code,
@@ -134,3 +136,8 @@ def _log(delivery: Claimed, outcome: Outcome, *, moved: bool) -> None:
             }
         },
     )
+
+
+@lru_cache(maxsize=16_384)
+def _shown(endpoint_id: UUID) -> str:
+    return ids.show("ep", endpoint_id)

@@ -11,10 +11,9 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import httpx
 
@@ -54,16 +53,14 @@ EXPLANATIONS: dict[ErrorKind, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     url: str
     headers: Sequence[tuple[str, str]]
     body: bytes
     timeout_seconds: float
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(NamedTuple):
     """The receiver answered in full, or with more than anyone wants to read. Whether that is good, `retry` says."""
 
     status_code: int
@@ -75,8 +72,7 @@ class Answered:
     address: str | None
 
 
-@dataclass(frozen=True)
-class Unanswered:
+class Unanswered(NamedTuple):
     """No complete answer within the deadline. `detail` is for people, and names no address."""
 
     error_kind: ErrorKind

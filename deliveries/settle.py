@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -133,8 +133,7 @@ STORE_NOTICES = """
 """Writes down what changed in endpoints' health, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one attempt came to, and what was decided about its delivery and says about its endpoint."""
 
     delivery_id: UUID

@@ -11,14 +11,14 @@ import logging
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
 import orjson
 import psycopg
-from django.db import connection as django_connection
 
 from deliveries import database
 from deliveries.claim import Claimed
@@ -126,21 +126,28 @@ class Counter:
         _of(self._overall, minute, _EVERYTHING).accepted += count
         _of(self._subjects, minute, (TallySubject.CONSUMER, consumer_id)).accepted += count
 
-    def take(self, *, whole: bool = False) -> str | None:
-        """What was counted since the last time, as ADD wants it; None when that is nothing.
+    def take(self, *, whole: bool = False) -> Iterator[str]:
+        """What was counted since the last time, as ADD wants it, some hundreds of rows at a time.
 
         The overall figures each time, what is a consumer's or an endpoint's own when it is time, or if `whole`.
         """
-        taken, self._overall = self._overall, {}
+        overall, self._overall = self._overall, {}
+        subjects: _Counted = {}
         if whole or self._is_time_for_subjects():
-            taken, self._subjects = taken | self._subjects, {}
+            subjects, self._subjects = self._subjects, {}
             self._whole_at = time.monotonic()
-        if not taken:
-            return None
-        return orjson.dumps([_row(*key, counts) for key, counts in taken.items()]).decode()
+        return _documents(overall, subjects)
 
     def _is_time_for_subjects(self) -> bool:
         return not _FEW < len(self._subjects) < _MANY or time.monotonic() - self._whole_at >= _SELDOM
+
+
+def _documents(overall: _Counted, subjects: _Counted) -> Iterator[str]:
+    """The overall figures by themselves: all processes write that row, and nobody should have to wait for it long."""
+    rows = iter(subjects.items())
+    parts = [list(overall.items())] if overall else []
+    for part in chain(parts, iter(lambda: list(islice(rows, _FEW)), [])):
+        yield orjson.dumps([_row(*key, counts) for key, counts in part]).decode()
 
 
 def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
@@ -152,21 +159,16 @@ def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
 
 async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole: bool = False) -> None:
     """For the pump. Statistics that cannot be written are let go: nothing waits for them."""
-    if rows := counter.take(whole=whole):
-        try:
+    try:
+        for rows in counter.take(whole=whole):
             await connection.execute(ADD, {"rows": rows})
-        except psycopg.Error as error:
-            logger.warning("tally.lost", extra={"fields": {"error": repr(error)}})
+    except psycopg.Error as error:
+        logger.warning("tally.lost", extra={"fields": {"error": repr(error)}})
 
 
 def count_accepted(consumer_ids: Iterable[UUID]) -> None:
     """For the web server: counted here, written by a thread of this process."""
     _writer().count(consumer_ids)
-
-
-def add_now(rows: str) -> None:
-    with django_connection.cursor() as cursor:
-        cursor.execute(ADD, {"rows": rows})
 
 
 def _row(minute: int, subject: _Subject, counts: Counts) -> dict[str, Any]:
@@ -204,13 +206,15 @@ class _Writer:
         while True:
             time.sleep(FLUSH_SECONDS)
             with self._lock:
-                rows = self._counter.take()
-            if rows is None:
+                documents = self._counter.take()
+            first = next(documents, None)
+            if first is None:
                 continue
             try:
                 # A connection of its own, for a moment: Django's belong to the threads that answer requests.
                 with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=5) as connection:
-                    connection.execute(ADD, {"rows": rows})
+                    for rows in chain([first], documents):
+                        connection.execute(ADD, {"rows": rows})
             except Exception as error:  # Statistics must not end the thread that writes them.
                 logger.warning("tally.lost", extra={"fields": {"error": repr(error)}})
 

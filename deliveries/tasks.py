@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import socket
 import threading
 from dataclasses import dataclass
@@ -172,12 +173,15 @@ class _Kept:
 
 
 async def _keep() -> _Kept:
+    # A connection is a file, and the usual limit of 1,024 is for programs that have a few.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     # What was imported stays: the collector need not look at it again for every few hundred requests.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     pool: Pool = AsyncConnectionPool(
-        database.conninfo(), min_size=2, max_size=4, open=False, kwargs={"autocommit": True}, name="pump"
+        database.conninfo(), min_size=2, max_size=4, open=False, kwargs=database.session(), name="pump"
     )
     await pool.open()
     return _Kept(

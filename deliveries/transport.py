@@ -32,6 +32,8 @@ Lookup = Callable[[str, int], Awaitable[list[str]]]
 CONNECT_SECONDS = 5
 KEEP_ALIVE_SECONDS = 30
 DNS_CACHE_SECONDS = 30
+# Interim answers (1xx) that are read before an answer; reading them without end would be all that a worker does.
+_MOST_BEFORE_THE_ANSWER = 10
 
 
 @dataclass
@@ -143,7 +145,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         written = b"" if self._proxy else _written(request, route.start)
         if fresh:
             route.connector.forget_idle(dialled.connection_key)
-        connection = await route.connector.connect(dialled, [], _TIMEOUT)
+        connection = await self._connect(route.connector, dialled)
         wire = connection.protocol
         assert isinstance(wire, _Wire)
         if wire.should_close and wire.used:
@@ -164,6 +166,18 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             if not reused or wire.heard:
                 raise
         return await self._ask(request, route=route, fresh=True)
+
+    async def _connect(self, connector: "_Connector", dialled: "_Request") -> Connection:
+        try:
+            return await connector.connect(dialled, [], _TIMEOUT)
+        except aiohttp.ClientConnectorError as error:
+            # No file is left for it: those of idle connections are.
+            if error.os_error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            for each in self._connectors.values():
+                each.forget_all_idle()
+            await asyncio.sleep(0)  # that is when they are closed
+            return await connector.connect(dialled, [], _TIMEOUT)
 
     def _proxied(self, request: Post, route: "_Route") -> "_Request":
         return _Request(
@@ -186,22 +200,16 @@ def _as_post(request: httpx.Request) -> Post:
     return Post(url=str(request.url), headers=headers, body=request.read(), trail=trail)
 
 
-def _dialled(origin: URL) -> "_Request":
-    return _Request("POST", origin, loop=asyncio.get_running_loop())
-
-
 def _written(request: Post, start: str) -> bytes:
     """The request as it goes on the wire."""
-    lines = [start]
-    lines += [f"{name}: {value}" for name, value in request.plain_headers]
-    names = {name.lower() for name, _ in request.plain_headers}
-    lines += [f"{name}: {value}" for name, value in _DEFAULT_HEADERS.items() if name.lower() not in names]
-    lines += [f"Content-Length: {len(request.body)}", "", ""]
-    head = "\r\n".join(lines)
+    head = "\r\n".join([start, *[f"{name}: {value}" for name, value in request.plain_headers], ""])
     # Names and values were checked when they were set. Should one hold a line's end all the same, nothing is sent.
-    if not head.count("\r") == head.count("\n") == len(lines):
+    # The start is two lines.
+    if not head.count("\r") == head.count("\n") == len(request.plain_headers) + 2:
         raise ValueError("A header holds the end of a line.")
-    return head.encode() + request.body
+    lowered = head.lower()
+    defaults = b"".join([line for name, line in _DEFAULT_LINES if name not in lowered])
+    return b"%b%bContent-Length: %d\r\n\r\n%b" % (head.encode(), defaults, len(request.body), request.body)
 
 
 class _Answer(NamedTuple):
@@ -219,25 +227,32 @@ async def _converse(wire: "_Wire", connection: Connection, written: bytes) -> _A
             gone = aiohttp.ClientConnectionResetError("The connection is gone.")
             raise early if isinstance(early, HttpProcessingError) else gone
         wire.transport.write(written)
-        while True:
+        for _ in range(_MOST_BEFORE_THE_ANSWER):
             message, content = await wire.read()
             # A 100 or a 103 comes before the answer; a 101 is one.
             if not 100 <= message.code <= 199 or message.code == 101:
-                break
+                return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
+        raise httpx.RemoteProtocolError("One 1xx after another, and no answer.")
     except HttpProcessingError as error:
-        connection.close()
+        _cut(connection)
         raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
     except BaseException:
-        connection.close()
+        _cut(connection)
         raise
-    return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
 
 
 def _end(connection: Connection, content: StreamReader) -> None:
     if content.is_eof():
         connection.release()
     else:
-        connection.close()
+        _cut(connection)
+
+
+def _cut(connection: Connection) -> None:
+    """At once: closed politely, a connection stays until its receiver has read what we wrote, which may be never."""
+    if connection.protocol is not None:
+        connection.protocol.abort()
+    connection.close()
 
 
 async def _converse_as_aiohttp(post: aiohttp.ClientRequest, connection: Connection) -> _Answer:
@@ -284,6 +299,8 @@ class _Body(httpx.AsyncByteStream):
 
 # Some firewalls want an Accept. Answers are stored as they come, so they are asked for uncompressed.
 _DEFAULT_HEADERS = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "identity"}
+# As they are written, each with what tells that the request has its own.
+_DEFAULT_LINES = [(f"\n{name.lower()}:", f"{name}: {value}\r\n".encode()) for name, value in _DEFAULT_HEADERS.items()]
 
 
 class _Request(aiohttp.ClientRequest):
@@ -378,6 +395,10 @@ class _Connector(aiohttp.TCPConnector):
         """The next connection for this key is a new one."""
         for wire, _ in self._conns.pop(key, ()):
             wire.close()
+
+    def forget_all_idle(self) -> None:
+        for key in list(self._conns):
+            self.forget_idle(key)
 
 
 class _Route(NamedTuple):

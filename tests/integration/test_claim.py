@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from django.db.models.functions import Now
 from django.utils import timezone
 from psycopg import AsyncConnection
 
@@ -272,6 +273,15 @@ def test_a_rate_of_one_per_second_lets_one_go_and_is_closed_for_a_second(acme: C
 
     assert (len(first.deliveries), len(second.deliveries)) == (1, 0)
     assert 0 < second.closed[endpoint.id] <= first.closed[endpoint.id] <= 1
+
+
+def test_f_a_bucket_from_before_the_clock_was_set_back_is_full(acme: Consumer) -> None:
+    """Regression: it held minus an hour's worth, so its endpoint got nothing for an hour."""
+    endpoint = new_endpoint(acme, rate_limit_per_second=20, max_in_flight=100)
+    accept(acme, 10)
+    Lane.objects.update(tokens=0, tokens_at=Now() + timedelta(hours=1))
+
+    assert len(claim_for(endpoint).deliveries) == 2
 
 
 def test_the_rate_limit_holds_over_every_window_and_is_used_to_the_full(acme: Consumer) -> None:

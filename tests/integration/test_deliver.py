@@ -2,19 +2,24 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import orjson
+import psycopg
 import pytest
 import redis
 import redis.asyncio
 import stripe
 from django.conf import settings
+from django.db import connection
 from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
@@ -22,6 +27,7 @@ from deliveries import bell, database, tasks
 from deliveries.database import Pool
 from deliveries.deliver import Pump
 from deliveries.health import Breaker
+from deliveries.listen import Listener
 from deliveries.models import Attempt, Delivery, Event, Lease
 from deliveries.transport import GuardedTransport
 from subscriptions import endpoints
@@ -381,6 +387,181 @@ def test_a_rate_limit_holds_at_the_receiver_over_every_window(
     assert times[-1] - times[0] <= 45 / 30 + 1
 
 
+def test_f_more_hanging_requests_than_slots_hold_nobody_up(acme: Consumer, redis_client: "redis.Redis") -> None:
+    """Ten slots, and four endpoints that would take five each. Once they are known, two slots stay free of them."""
+    hanging = [new_endpoint(acme, url="https://hangs.test/", max_in_flight=5, event_types=["a"]) for _ in range(4)]
+    healthy = new_endpoint(acme, url="https://answers.test/", event_types=["b"])
+    over, asked = asyncio.Event(), Counter[str]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        asked[request.url.host] += 1
+        if request.url.host == "hangs.test" and not over.is_set():
+            await over.wait()
+        return httpx.Response(200)
+
+    def answered_more_than(count: int) -> bool:
+        return asked["answers.test"] > count
+
+    async def main() -> None:
+        async with running_pumps(transport=httpx.MockTransport(answer), concurrency=10) as running:
+            await asyncio.to_thread(accepted, acme, 2, "a")
+            await until(lambda: asked["hangs.test"] == 8, running)
+            # They have been silent for a while, and there are more of them now than slots.
+            since = time.monotonic()
+            await until(lambda: time.monotonic() - since > 0.3, running)
+            await asyncio.to_thread(accepted, acme, 5, "a")
+            for _ in range(3):
+                before = asked["answers.test"]
+                await asyncio.to_thread(accepted, acme, 1, "b")
+                await until(partial(answered_more_than, before), running)
+            assert asked["hangs.test"] == 8
+            over.set()
+            await until(lambda: asked["hangs.test"] == 28, running)
+
+    asyncio.run(main())
+    assert states(healthy) == ["delivered"] * 3
+    assert [states(endpoint) for endpoint in hanging] == [["delivered"] * 7] * 4
+
+
+def accepted(consumer: Consumer, count: int, type: str) -> None:
+    """From a thread of its own, as the web server does it, and rung for."""
+    try:
+        accept(consumer, count, type=type)
+    finally:
+        connection.close()
+
+
+def test_f_a_claim_whose_answer_is_lost_goes_out_again_although_its_worker_lives(
+    acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    """The claim is committed, and the connection dies before the worker hears of it."""
+    endpoint = new_endpoint(acme, max_in_flight=1)
+    accept(acme, 2)
+
+    class LosesAnAnswer(AsyncConnectionPool[psycopg.AsyncConnection]):
+        lost = 0
+
+        @asynccontextmanager
+        async def connection(self, timeout: float | None = None) -> AsyncIterator[psycopg.AsyncConnection]:  # noqa: ASYNC109
+            async with super().connection(timeout) as own:
+                yield own
+                cursor = await own.execute("SELECT count(*) FROM deliveries_delivery WHERE state = 'in_flight'")
+                [claimed] = await cursor.fetchone() or [0]
+                if claimed and not self.lost:
+                    self.lost = claimed
+                    raise psycopg.OperationalError("the connection is gone")
+
+    async def main() -> None:
+        pool = LosesAnAnswer(database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True})
+        client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
+        options = replace(tasks.options(), idle_seconds=60, sweep_seconds=0.05, renew_seconds=0.1)
+        async with pool, client, answering(200) as transport, asyncio.timeout(60):
+            pump = Pump(pool=pool, bell_client=client, transport=transport, options=options)
+            running = asyncio.create_task(pump.run())
+            while not running.done() and await asyncio.to_thread(delivered) < 2:
+                await asyncio.wait([running], timeout=0.01)
+            pump.stop()
+            await running
+        assert pool.lost == 1
+
+    asyncio.run(main())
+    assert states(endpoint) == ["delivered"] * 2
+    attempts = Counter(Attempt.objects.values_list("number", "error_kind"))
+    assert attempts == {(1, "worker_lost"): 1, (2, None): 1, (1, None): 1}
+    assert Lease.objects.count() == 0
+
+
+def test_f_a_server_that_takes_no_writes_any_more_is_left_for_its_successor(acme: Consumer) -> None:
+    """A primary that was demoted in place looks healthy to a pool, and would be asked for an hour."""
+    made: list[psycopg.AsyncConnection] = []
+
+    async def demote_the_first(own: psycopg.AsyncConnection) -> None:
+        await own.execute(f"SET default_transaction_read_only = {'off' if made else 'on'}")
+        made.append(own)
+
+    async def main() -> int:
+        pool: Pool = AsyncConnectionPool(
+            database.conninfo(),
+            min_size=1,
+            max_size=1,
+            open=False,
+            kwargs=database.session(),
+            configure=demote_the_first,
+        )
+        async with pool, asyncio.timeout(60):
+            change = "UPDATE subscriptions_consumer SET name = 'New'"
+            return (await database.insist(pool, lambda own: own.execute(change))).rowcount
+
+    assert asyncio.run(main()) == 1
+    assert len(made) == 2
+
+
+def test_a_success_that_was_under_way_when_another_failed_ends_the_run_of_failures(
+    acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    """Both were claimed while the endpoint was well."""
+    new_endpoint(acme, max_in_flight=2)
+    asked: list[httpx.Request] = []
+
+    def failures() -> list[int]:
+        try:
+            return list(Lane.objects.values_list("failure_count", flat=True))
+        finally:
+            connection.close()
+
+    async def main() -> None:
+        answer = asyncio.Event()
+
+        async def take(request: httpx.Request) -> httpx.Response:
+            asked.append(request)
+            if len(asked) == 1:
+                return httpx.Response(500)
+            await answer.wait()
+            return httpx.Response(200)
+
+        async with running_pumps(transport=httpx.MockTransport(take)):
+            await asyncio.to_thread(accepted, acme, 2, "invoice.paid")
+            async with asyncio.timeout(20):
+                while await asyncio.to_thread(failures) != [1]:
+                    pass
+                answer.set()
+                while await asyncio.to_thread(failures) != [0]:
+                    pass
+
+    asyncio.run(main())
+    assert len(asked) == 2
+
+
+def test_f_a_pump_stays_while_redis_is_full_since_no_message_could_start_another(redis_client: "redis.Redis") -> None:
+    """A full one still lets us listen."""
+
+    async def main() -> list[bool]:
+        async with redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5) as client:
+            listener = Listener(client, sweep_seconds=0.001)
+            redis_client.config_set("maxmemory", 1)
+            try:
+                full = await listener.is_my_turn(), listener.works
+                redis_client.config_set("maxmemory", 0)
+                redis_client.zadd(bell.READY, {endpoint_id.hex: 1})
+                redis_client.config_set("maxmemory", 1)
+                heard = await listener.hear(lambda: 1) == [endpoint_id]
+                still = listener.works
+            finally:
+                redis_client.config_set("maxmemory", 0)
+            await listener.is_my_turn()
+            return [*full, heard, still, listener.works]
+
+    endpoint_id = uuid4()
+    assert asyncio.run(main()) == [True, False, True, False, True]
+
+
+def delivered() -> int:
+    try:
+        return Delivery.objects.filter(state="delivered").count()
+    finally:
+        connection.close()
+
+
 def test_endpoints_take_turns_when_slots_are_few(acme: Consumer, pump: PumpRunner) -> None:
     """Regression: endpoints that found no slot lost their turn, so the same ones went first again and again."""
     for number in range(12):
@@ -442,9 +623,9 @@ def test_hundreds_with_deep_backlogs_keep_nobody_waiting_in_the_bell(
 
 
 def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer, redis_client: "redis.Redis") -> None:
-    """Regression: it kept the endpoint to itself, and other pumps heard of it only from the next sweep."""
-    endpoint = new_endpoint(acme, max_in_flight=20)
-    accept(acme, 20)
+    """Regression: it kept the endpoints to itself, and other pumps heard of them only from the next sweep."""
+    endpoints = [new_endpoint(acme) for _ in range(8)]
+    accept(acme, 2)
     under_way: list[httpx.Request] = []
 
     async def main() -> None:
@@ -455,18 +636,17 @@ def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer,
             await answer.wait()
             return httpx.Response(200)
 
-        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 5, "sweep_seconds": 3600}
+        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 8, "sweep_seconds": 3600}
         async with running_pumps(**never) as first:
-            bell.ring_now([endpoint.id], client=redis_client)
-            await until(lambda: len(under_way) == 5, first)
+            bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
+            await until(lambda: len(under_way) == 8, first)
             async with running_pumps(**never) as second:
-                await until(lambda: len(under_way) == 10, second)
+                await until(lambda: len(under_way) == 16, second)
                 answer.set()
-                await until(lambda: len(under_way) == 20, second)
 
     asyncio.run(main())
 
-    assert states(endpoint) == ["delivered"] * 20
+    assert [states(endpoint) for endpoint in endpoints] == [["delivered"] * 2] * 8
 
 
 def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
@@ -570,7 +750,7 @@ def test_without_redis_the_sweep_alone_delivers(acme: Consumer, receiver: Receiv
 def test_a_pump_told_to_stop_ends_although_the_database_is_away(redis_client: "redis.Redis") -> None:
     """Regression: it tried to open its lease for ever, and a deploy had to kill it."""
 
-    async def main() -> int:
+    async def main() -> None:
         away: Pool = AsyncConnectionPool(
             f"host=127.0.0.1 port={free_port()} dbname=webhooks connect_timeout=2", min_size=1, max_size=1, open=False
         )
@@ -584,9 +764,8 @@ def test_a_pump_told_to_stop_ends_although_the_database_is_away(redis_client: "r
             pump.stop()
             await running
             await away.close()
-            return pump.delivered_count
 
-    assert asyncio.run(main()) == 0
+    asyncio.run(main())
 
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────

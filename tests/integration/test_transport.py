@@ -2,13 +2,13 @@
 
 import asyncio
 import gzip
+import resource
 import socket
 import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, ip_network
 from pathlib import Path
@@ -191,14 +191,14 @@ async def test_w01_a_request_is_a_post_with_our_headers_and_exactly_our_bytes() 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nX-Evil: 1", "a\rb"])
 async def test_s08_a_header_that_holds_the_end_of_a_line_is_never_sent(value: str) -> None:
     async with receiving(OK) as receiver, transport() as carrier:
-        request = replace(outgoing(receiver.url), headers=[("X-Note", value)])
+        request = outgoing(receiver.url)._replace(headers=[("X-Note", value)])
         assert kind(await send(request, transport=carrier)) == "internal"
         assert receiver.requests == []
 
 
 async def test_a_receiver_s_own_accept_takes_the_place_of_ours() -> None:
     async with receiving(OK) as receiver, transport() as carrier:
-        request = replace(outgoing(receiver.url), headers=[("accept", "text/plain")])
+        request = outgoing(receiver.url)._replace(headers=[("accept", "text/plain")])
         assert status(await send(request, transport=carrier)) == 200
     [asked] = receiver.requests
     assert asked.lower().count(b"\r\naccept:") == 1
@@ -306,7 +306,57 @@ async def test_w10_a_receiver_that_never_reads_is_cut_off() -> None:
             assert kind(await send(big, transport=carrier)) == "read_timeout"
 
 
+async def test_w10_one_that_never_reads_keeps_neither_the_connection_nor_the_body() -> None:
+    """Regression: a connection with unsent bytes was closed politely, which it stays until they have been read."""
+    with socket.socket() as deaf:
+        # So small that our own buffers cannot hold the rest either.
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        async with transport() as carrier:
+            url, body = f"http://127.0.0.1:{deaf.getsockname()[1]}/", b"x" * 250_000
+            before = open_files()
+            for _ in range(3):
+                sent = await send(outgoing(url, timeout_seconds=0.2, body=body), transport=carrier)
+                assert kind(sent) == "read_timeout"
+            await asyncio.sleep(0)  # that is when they are closed
+            assert open_files() == before
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def test_when_no_file_is_left_idle_connections_make_room() -> None:
+    """Thousands of hosts within half a minute are more connections than some machines allow files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with AsyncExitStack() as stack:
+        receivers = [await stack.enter_async_context(receiving(OK)) for _ in range(30)]
+        carrier = await stack.enter_async_context(transport())
+        # Each costs two files here, the receiver's end and ours.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 30, hard))
+        try:
+            sent = [await send(outgoing(receiver.url), transport=carrier) for receiver in receivers]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [each.status_code if isinstance(each, Answered) else each for each in sent] == [200] * 30
+
+
 # Odd answers
+
+
+async def test_w11_interim_answers_without_end_are_no_answer() -> None:
+    async def streams(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+            await writer.drain()
+
+    sent, receiver = await sent_to(streams)
+    assert kind(sent) == "bad_response"
+    assert (len(receiver.requests), receiver.connection_count) == (1, 1)
+    some, _ = await sent_to(writes(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 5, OK))
+    assert isinstance(some, Answered)
 
 
 async def test_w11_a_body_of_100_mb_is_cut_short_and_its_status_counts() -> None:
