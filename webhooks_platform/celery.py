@@ -4,13 +4,18 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, celeryd_init, task_postrun, task_prerun
+from celery.signals import beat_init, celeryd_init, setup_logging, task_postrun, task_prerun
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
 app = Celery("webhooks_platform")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def _log_as_django_does(**_: Any) -> None:
+    """Django has seen to it. Left to itself, Celery would let through warnings alone, from everybody."""
 
 
 @celeryd_init.connect
