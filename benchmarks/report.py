@@ -204,12 +204,12 @@ def _idle(results: Mapping[str, Any]) -> str:
     if "states" not in found:  # a run of before there were two
         parts = ", ".join(f"{part} {share:.2f}" for part, share in found["percent"].items())
         return f"{found['total_percent']:.2f} % of one core over {found['seconds']} s: {parts}."
-    parts = list(found["states"]["waiting"]["percent"])
+    names = list(found["states"]["waiting"]["percent"])
     lines = []
     for name, state in found["states"].items():
-        shares = " | ".join(f"{state['percent'][part]['median']:.2f}" for part in parts)
+        shares = " | ".join(f"{state['percent'][part]['median']:.2f}" for part in names)
         lines.append(f"| {name} | {_ratio(state['total_percent'])} | {shares} |")
-    head = f"| pumps | of one core, % (least–greatest of {found['seconds']} s each) | {' | '.join(parts)} |"
+    head = f"| pumps | of one core, % (least–greatest of {found['seconds']} s each) | {' | '.join(names)} |"
     first = f"The first event after the pumps had ended arrived after {_ratio(found['first_event_ms'])} ms."
     return f"{_markdown(head, lines)}\n\n{first}"
 
