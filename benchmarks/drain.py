@@ -20,6 +20,7 @@ from benchmarks.stand import Failed, Stand
 # Deliveries, whatever the number of endpoints: what is kept per endpoint is then as new to many as to few.
 WARM_UP = 400
 LOOK_SECONDS = 0.05
+SYSTEM = ("worker", "postgres", "redis")
 # Endpoints looked at together while waiting for the end.
 WATCHED_AT_ONCE = 100
 
@@ -59,10 +60,12 @@ class Drained:
     cpu_ms: dict[str, float]
     # Of the first worker, at the end.
     memory_mib: float
+    # How much of the system's CPU came after the last delivery: statistics written, workers ended, tables vacuumed.
+    ending_cpu_ms: float
 
     @property
     def system_cpu_ms(self) -> float:
-        return sum(self.cpu_ms[part] for part in ("worker", "postgres", "redis"))
+        return sum(self.cpu_ms[part] for part in SYSTEM)
 
 
 def drain(
@@ -93,13 +96,13 @@ def drain(
         ring([*targets, *beside])
         is_over = _wait_until_drained(bench, connection, targets, seconds=patience_seconds)
         seconds = time.perf_counter() - begun
-        memory = bench.memory_mib("deliveries1")
+        memory, last = bench.memory_mib("deliveries1"), bench.cpu()
         after = cpu_when_ended(bench, connection, workers)
         done = _delivered(connection, mark, targets)
     _check(bench, received, done=done, owed=each * len(targets), is_over=is_over)
-    parts = ("worker", "postgres", "redis", "receiver")
-    cpu = {part: 1000 * (after[part] - before[part]) / max(1, done) for part in parts}
-    return Drained(rate=done / seconds, cpu_ms=cpu, memory_mib=memory)
+    cpu = {part: 1000 * (after[part] - before[part]) / max(1, done) for part in (*SYSTEM, "receiver")}
+    ending = 1000 * sum(after[part] - last[part] for part in SYSTEM) / max(1, done)
+    return Drained(rate=done / seconds, cpu_ms=cpu, memory_mib=memory, ending_cpu_ms=ending)
 
 
 def cpu_when_ended(bench: Stand, connection: psycopg.Connection, workers: int) -> dict[str, float]:
