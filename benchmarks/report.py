@@ -24,6 +24,7 @@ EMIT_SIDES = {
     "once": "single, with an id and an Idempotency-Key",
     "long": "single, the long way through Django",
     "batch": "batch of 100",
+    "batch_one": "batch of 100, all of one consumer",
 }
 SIDES = ("alone", "beside")
 NO_RUN = "No complete run has been recorded yet: `make bench` writes one here."
