@@ -23,7 +23,7 @@ from benchmarks.through import WORKERS
 PARTS = ("web", "worker", "background", "postgres", "redis")
 WINDOWS = 3
 # Until the statistics of those events are written, and what the start left to do is done.
-SETTLE_SECONDS = 12
+SETTLE_SECONDS = 8
 # Instead of five minutes, after which pumps end.
 SHORT_IDLE = {"DELIVERY_IDLE_SECONDS": "2"}
 FIRST_EVENTS = 3

@@ -14,7 +14,7 @@ from benchmarks.drain import LOOK_SECONDS, VACUUM, Watch, at_work, cpu_when_ende
 from benchmarks.figures import paired, spread
 from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.progress import say
-from benchmarks.receiver import patient_receiver
+from benchmarks.receiver import patient_receiver, received
 from benchmarks.stand import Failed, Stand
 
 LEVELS = (10, 100, 1_000)
@@ -39,7 +39,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
         }
         for turn in range(turns):
             for level, targets in groups.items():
-                one = _drain(bench, targets, level=level, count=count)
+                one = _drain(bench, targets, url, level=level, count=count)
                 seen[level].append(one)
                 shown = f"{one['cpu_ms']:.3f} ms of CPU each, {one['memory_mib']:.0f} MiB"
                 say(f"turn {turn + 1}, {level:,} in flight (seen {one['in_flight']:.0f}): {shown}")
@@ -53,12 +53,13 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def _drain(bench: Stand, targets: list[Target], *, level: int, count: int) -> dict[str, float]:
+def _drain(bench: Stand, targets: list[Target], url: str, *, level: int, count: int) -> dict[str, float]:
     concurrency = str(max(LEVELS))
     with (
         database(bench) as connection,
         at_work(bench, connection, targets, 1, DELIVERY_CONCURRENCY=concurrency),
     ):
+        requests = received(url)
         connection.execute(VACUUM)
         with connection.transaction():
             add_waiting(connection, targets, each=count // ENDPOINTS)
@@ -76,6 +77,8 @@ def _drain(bench: Stand, targets: list[Target], *, level: int, count: int) -> di
                 raise Failed(f"{level} in flight: not drained after {GIVE_UP_SECONDS} s.")
             time.sleep(LOOK_SECONDS)
         seconds, after = time.monotonic() - begun, cpu_when_ended(bench, connection, 1)
+    if (requests := received(url) - requests) != count:
+        raise Failed(f"{count} deliveries, but the receiver counted {requests} requests.")
     used = sum(after[part] - before[part] for part in ("worker", "postgres", "redis"))
     return {
         "cpu_ms": 1000 * used / count,

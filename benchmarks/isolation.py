@@ -51,7 +51,7 @@ CASES = {
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    count, seconds = (6_000, 6) if quick else (12_000, 14)
+    count, seconds = (6_000, 6) if quick else (12_000, 12)
     quick_cases = {name: Case(case.healthy, case.hanging, 1, 1) for name, case in CASES.items()}
     results = {}
     with patient_receiver() as (sick_url, _):
