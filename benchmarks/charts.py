@@ -27,7 +27,13 @@ def _deliver(found: Mapping[str, Any]) -> Chart:
 
 
 def _emit(found: Mapping[str, Any]) -> Chart:
-    names = {"noop": "no-op DRF view", "single": "single", "once": "with id and key", "batch": "batch of 100"}
+    names = {
+        "noop": "no-op DRF view",
+        "single": "single",
+        "once": "with id and key",
+        "long": "the long way",
+        "batch": "batch of 100",
+    }
     sides = [side for side in names if side in found]
     rates = [[_bar(found[side]["rate"]) for side in sides]]
     groups = [names[side] for side in sides]

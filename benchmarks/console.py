@@ -5,7 +5,6 @@ With a folder, the data stays there and the next run measures without filling; w
 page is asked for once in a row of all the others (cold: they have had the cache meanwhile), then three times (warm).
 """
 
-import os
 import statistics
 import sys
 import time
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(attempts: int, folder: Path | None, only: str) -> None:
-    os.environ.setdefault("LOG_LEVEL", "WARNING")
-    with stand(folder):
+    with stand(folder, LOG_LEVEL="WARNING"):
         from deliveries.models import Event
 
         if not Event.objects.exists():

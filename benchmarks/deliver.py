@@ -1,14 +1,14 @@
 """deliver: a preloaded backlog drained by one and by two workers, beside the bare loop with as many processes.
 
 The bare loop signs and POSTs the same number of bodies of the same size to the same receiver, with nothing written
-down. Its turns alternate with ours (bare 1, ours 1, bare 2, ours 2, bare 1, …), and each ratio is taken inside a turn.
+down. Its turns alternate with ours, now one side first and now the other, and each ratio is taken inside a turn.
 """
 
 from typing import Any
 
 from benchmarks.bare import bare
 from benchmarks.drain import drain
-from benchmarks.figures import paired, spread
+from benchmarks.figures import paired, spread, take_turns
 from benchmarks.preload import BODY_SIZE, add_endpoints, empty
 from benchmarks.progress import say
 from benchmarks.stand import Stand
@@ -26,10 +26,12 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     drains: dict[int, list[Any]] = {1: [], 2: []}
     for turn in range(turns):
         for number in (1, 2):
-            loop = bare(bench, processes=number, count=count, size=BODY_SIZE)
-            ours = drain(bench, targets, count=count, workers=number)
-            loops[number].append(loop)
-            drains[number].append(ours)
+            for side in take_turns(("bare", "ours"), turn):
+                if side == "bare":
+                    loops[number].append(bare(bench, processes=number, count=count, size=BODY_SIZE))
+                else:
+                    drains[number].append(drain(bench, targets, count=count, workers=number))
+            loop, ours = loops[number][-1], drains[number][-1]
             say(
                 f"turn {turn + 1}, {number} process(es): bare {loop.rate:,.0f}/s, ours {ours.rate:,.0f}/s,"
                 f" ratio {ours.rate / loop.rate:.2f}, {ours.system_cpu_ms:.3f} ms of CPU each"

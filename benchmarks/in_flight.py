@@ -10,16 +10,17 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.drain import Watch, at_work
+from benchmarks.drain import LOOK_SECONDS, VACUUM, Watch, at_work, cpu_when_ended
 from benchmarks.figures import paired, spread
 from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.progress import say
-from benchmarks.receiver import patient_receiver
+from benchmarks.receiver import patient_receiver, received
 from benchmarks.stand import Failed, Stand
 
 LEVELS = (10, 100, 1_000)
 ENDPOINTS = 10
-LOOK_SECONDS = 0.25
+# The memory of a family of processes takes a while to read.
+WEIGH_SECONDS = 0.25
 GIVE_UP_SECONDS = 300
 
 IN_FLIGHT = "SELECT count(*) FROM deliveries_delivery WHERE state = 'in_flight'"
@@ -38,7 +39,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
         }
         for turn in range(turns):
             for level, targets in groups.items():
-                one = _drain(bench, targets, level=level, count=count)
+                one = _drain(bench, targets, url, level=level, count=count)
                 seen[level].append(one)
                 shown = f"{one['cpu_ms']:.3f} ms of CPU each, {one['memory_mib']:.0f} MiB"
                 say(f"turn {turn + 1}, {level:,} in flight (seen {one['in_flight']:.0f}): {shown}")
@@ -52,25 +53,32 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def _drain(bench: Stand, targets: list[Target], *, level: int, count: int) -> dict[str, float]:
+def _drain(bench: Stand, targets: list[Target], url: str, *, level: int, count: int) -> dict[str, float]:
     concurrency = str(max(LEVELS))
     with (
         database(bench) as connection,
         at_work(bench, connection, targets, 1, DELIVERY_CONCURRENCY=concurrency),
     ):
+        requests = received(url)
+        connection.execute(VACUUM)
         with connection.transaction():
             add_waiting(connection, targets, each=count // ENDPOINTS)
-        before, begun = bench.cpu(), time.monotonic()
+            before = bench.cpu()
+        begun = weighed = time.monotonic()
         ring(targets)
         most_in_flight, most_memory = 0, 0.0
         watch = Watch(connection, targets)
         while not watch.is_drained():
-            most_in_flight = max(most_in_flight, _in_flight(connection))
-            most_memory = max(most_memory, bench.memory_mib("deliveries1"))
+            if time.monotonic() - weighed > WEIGH_SECONDS:
+                most_in_flight = max(most_in_flight, _in_flight(connection))
+                most_memory = max(most_memory, bench.memory_mib("deliveries1"))
+                weighed = time.monotonic()
             if time.monotonic() - begun > GIVE_UP_SECONDS:
                 raise Failed(f"{level} in flight: not drained after {GIVE_UP_SECONDS} s.")
             time.sleep(LOOK_SECONDS)
-        seconds, after = time.monotonic() - begun, bench.cpu()
+        seconds, after = time.monotonic() - begun, cpu_when_ended(bench, connection, 1)
+    if (requests := received(url) - requests) != count:
+        raise Failed(f"{count} deliveries, but the receiver counted {requests} requests.")
     used = sum(after[part] - before[part] for part in ("worker", "postgres", "redis"))
     return {
         "cpu_ms": 1000 * used / count,

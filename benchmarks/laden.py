@@ -31,8 +31,10 @@ def with_and_without(
         with database(bench, NAME) as connection:
             connection.execute("SET synchronous_commit = off")
             fill(connection, targets)
-            connection.execute("VACUUM ANALYZE")
-            connection.execute("CHECKPOINT")
+        for name in ("webhooks", NAME):
+            with database(bench, name) as connection:
+                connection.execute("VACUUM ANALYZE")
+                connection.execute("CHECKPOINT")
         seen: dict[str, list[Any]] = {"webhooks": [], NAME: []}
         for turn in range(turns):
             for name, drains in take_turns(list(seen.items()), turn):

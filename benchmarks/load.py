@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -26,10 +26,14 @@ class Refused(Exception):
 NUMBER = "0" * 24
 
 
-def load(url: str, *, key: str, body: Any, count: int, at_once: int, headers: str = "") -> dict[str, Any]:
-    """Rate, latencies and the last answer of so many requests, so many at a time. Whole lines in `headers`."""
+def load(url: str, *, key: str, bodies: Sequence[Any], count: int, at_once: int, headers: str = "") -> dict[str, Any]:
+    """Rate, latencies and the last answer of so many requests, so many at a time, the bodies taking turns.
+
+    Whole lines in `headers`.
+    """
     asked = {
-        "url": url, "key": key, "body": json.dumps(body), "count": count, "at_once": at_once, "headers": headers,
+        "url": url, "key": key, "bodies": [json.dumps(body) for body in bodies], "count": count, "at_once": at_once,
+        "headers": headers,
     }  # fmt: skip
     [result] = ask("benchmarks.load", asked)
     complain(url, result["refusals"])
@@ -99,15 +103,16 @@ def address(url: str) -> tuple[str, int]:
 
 def request_bytes(url: str, key: str, body: bytes, headers: str = "") -> bytes:
     parts = urlsplit(url)
-    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n{headers}"
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    head = f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {key}\r\n{headers}"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 async def as_fast_as_answered(
-    *, url: str, key: str, body: str, count: int, at_once: int, headers: str = ""
+    *, url: str, key: str, bodies: Sequence[str], count: int, at_once: int, headers: str = ""
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    request, number = request_bytes(url, key, body.encode(), headers), time.time_ns()
+    requests, number = [request_bytes(url, key, body.encode(), headers) for body in bodies], time.time_ns()
     to_ask, times, refusals, done = count, [], Refusals(), loop.create_future()
     last = b""
 
@@ -115,7 +120,7 @@ async def as_fast_as_answered(
         nonlocal to_ask
         if to_ask > 0:
             to_ask -= 1
-            own = request.replace(NUMBER.encode(), b"%024d" % (number + to_ask))
+            own = requests[to_ask % len(requests)].replace(NUMBER.encode(), b"%024d" % (number + to_ask))
             connection.ask(own, at=time.perf_counter())
 
     def answered(connection: Asking, status: str, answer: bytes) -> None:

@@ -1,6 +1,7 @@
 """A receiver that costs next to nothing: nginx where it is installed, a bare asyncio protocol otherwise.
 
-The asyncio one can also hold its answers back (`/hold/<ms>`) or never give one (`/hang`), which nginx cannot.
+The asyncio one can also hold its answers back (`/hold/<ms>`) or never give one (`/hang`), and it counts what it was
+sent (`/count`), none of which nginx does without modules that not every build of it has.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,11 +32,19 @@ http {{
 """
 
 
+def kind() -> str:
+    return "nginx" if _nginx() else "asyncio"
+
+
+def _nginx() -> str | None:
+    return shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
+
+
 @contextmanager
 def receiver(folder: Path) -> Iterator[tuple[str, int]]:
     """Its base URL and its pid."""
     port = free_port()
-    if nginx := shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"):
+    if nginx := _nginx():
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
         command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
         with _running(command, port) as served:
@@ -63,8 +73,16 @@ def _running(command: list[str], port: int) -> Iterator[tuple[str, int]]:
         process.wait(10)
 
 
+def received(url: str) -> int:
+    """How many requests the asyncio receiver there was sent so far, those it never answers included."""
+    with urllib.request.urlopen(f"{url}/count", timeout=10) as answer:
+        return int(answer.read())
+
+
 class Receiving(asyncio.Protocol):
     """Reads a head and a body, tells `arrived`, answers. Just enough HTTP for a sender that behaves."""
+
+    count = 0
 
     def __init__(self, arrived: Callable[[bytes], None] | None = None) -> None:
         self._arrived = arrived
@@ -88,6 +106,11 @@ class Receiving(asyncio.Protocol):
             self._answer(head.split(b" ", 2)[1])
 
     def _answer(self, path: bytes) -> None:
+        if path == b"/count":
+            shown = b"%d" % Receiving.count
+            self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(shown), shown))
+            return
+        Receiving.count += 1
         if path.startswith(b"/hang"):
             return
         if path.startswith(b"/hold/"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import capacity, charts, plots
+from benchmarks.figures import Spread
 from benchmarks.targets import judge_all
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -21,8 +22,11 @@ EMIT_SIDES = {
     "noop": "no-op view",
     "single": "single",
     "once": "single, with an id and an Idempotency-Key",
+    "long": "single, the long way through Django",
     "batch": "batch of 100",
+    "batch_one": "batch of 100, all of one consumer",
 }
+SIDES = ("alone", "beside")
 NO_RUN = "No complete run has been recorded yet: `make bench` writes one here."
 
 
@@ -60,8 +64,14 @@ def _run(results: Mapping[str, Any]) -> str:
     machine = results["machine"]
     return (
         f"Taken {machine['taken_at']} on {machine['cores']} cores ({machine['system']}), Python {machine['python']}, "
-        f"PostgreSQL {machine['postgres']}, in {results['seconds'] / 60:.0f} minutes."
+        f"PostgreSQL {machine['postgres']}, in {results['seconds'] / 60:.0f} minutes{_circumstances(machine)}."
     )
+
+
+def _circumstances(machine: Mapping[str, Any]) -> str:
+    """What a run records since it does; nothing for one of before."""
+    receiver = f", to {machine['receiver']}" if "receiver" in machine else ""
+    return receiver + (f", at commit {machine['commit']}" if machine.get("commit") else "")
 
 
 def _table(results: Mapping[str, Any]) -> str:
@@ -75,10 +85,12 @@ def _deliver(results: Mapping[str, Any]) -> str:
     for name in ("one", "two"):
         side = results["measures"]["deliver"][name]
         parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("worker", "postgres", "redis"))
-        rates = f"{side['rate']['median']:,.0f}/s | {side['bare_rate']['median']:,.0f}/s"
+        rates = f"{side['rate']['median']:,.0f}/s | {side['bare_rate']['median']:,.0f}/s | {_ratio(side['ratio'])}"
         lines.append(f"| {name} | {rates} | {parts} | {side['bare_cpu_ms']['median']:.3f} |")
     return _markdown(
-        "| processes | ours | bare loop | worker, ms | PostgreSQL, ms | Redis, ms | bare loop, ms |", lines
+        "| processes | ours | bare loop | ours ÷ bare, in a turn | worker, ms | PostgreSQL, ms | Redis, ms"
+        " | bare loop, ms |",
+        lines,
     )
 
 
@@ -90,8 +102,11 @@ def _emit(results: Mapping[str, Any]) -> str:
             continue
         times = f"{side['p50_ms']['median']:.0f} | {side['p99_ms']['median']:.0f}"
         parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("web", "postgres", "redis"))
-        lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {times} | {parts} |")
-    return _markdown("| | events/s | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |", lines)
+        ratio = _ratio(results["measures"]["emit"].get(f"{name}_by_noop"))
+        lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {ratio} | {times} | {parts} |")
+    return _markdown(
+        "| | events/s | ÷ no-op, in a turn | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |", lines
+    )
 
 
 def _through(results: Mapping[str, Any]) -> str:
@@ -146,34 +161,63 @@ def _isolation(results: Mapping[str, Any]) -> str:
         through, waits = case["throughput"], case["latency"]
         rates = f"{through['alone']['median']:,.0f}/s | {through['beside']['median']:,.0f}/s"
         times = f"{waits['alone_p99_ms']['median']:.0f} ms | {waits['beside_p99_ms']['median']:.0f} ms"
-        lines.append(f"| {case['healthy']} beside {case['hanging']} | {rates} | {times} |")
-    return _markdown("| healthy beside hanging | alone | beside | p99 alone | p99 beside |", lines)
+        cells = f"{rates} | {_ratio(through['ratio'])} | {times} | {_ratio(waits['ratio'])}"
+        cpu = [through[f"{side}_cpu_ms"]["median"] if f"{side}_cpu_ms" in through else None for side in SIDES]
+        shown = " | ".join("" if one is None else f"{one:.3f}" for one in cpu)
+        lines.append(f"| {case['healthy']} beside {case['hanging']} | {cells} | {shown} |")
+    return _markdown(
+        "| healthy beside hanging | alone | beside | beside ÷ alone, in a pair | p99 alone | p99 beside"
+        " | beside ÷ alone, in a pair | CPU alone, ms | CPU beside, ms |",
+        lines,
+    )
 
 
 def _burden(results: Mapping[str, Any]) -> str:
     lines = []
     for name, size in (("backlog", "parked"), ("history", "finished")):
         found = results["measures"][name]
-        rates = f"{found['without']['median']:,.0f}/s | {found['with']['median']:,.0f}/s"
+        rates = f"{found['without']['median']:,.0f}/s | {found['with']['median']:,.0f}/s | {_ratio(found['ratio'])}"
         cpu = f"{found['without_cpu_ms']['median']:.3f} | {found['with_cpu_ms']['median']:.3f}"
         memory = f"{found['with_memory_mib']['median']:.0f} MiB"
         lines.append(f"| {found[size]:,} {size} | {rates} | {cpu} | {memory} |")
-    return _markdown("| burden | without | with | CPU without, ms | CPU with, ms | worker's memory with |", lines)
+    return _markdown(
+        "| burden | without | with | with ÷ without, in a pair | CPU without, ms | CPU with, ms"
+        " | worker's memory with |",
+        lines,
+    )
 
 
 def _growth(results: Mapping[str, Any]) -> str:
-    sizes, levels = results["measures"]["endpoints"]["sizes"], results["measures"]["in_flight"]["levels"]
-    lines = [f"| {int(n):,} endpoints | {one['system_cpu_ms']['median']:.3f} | |" for n, one in sizes.items()]
-    for level, one in levels.items():
+    endpoints, in_flight = results["measures"]["endpoints"], results["measures"]["in_flight"]
+    lines = []
+    for size, one in endpoints["sizes"].items():
+        growth = _ratio(endpoints["growth"]) if size == list(endpoints["sizes"])[-1] else ""
+        lines.append(f"| {int(size):,} endpoints | {one['system_cpu_ms']['median']:.3f} | {growth} | |")
+    for level, one in in_flight["levels"].items():
         memory = f"{one['memory_mib']['median']:.0f} MiB"
-        lines.append(f"| {int(level):,} in flight | {one['cpu_ms']['median']:.3f} | {memory} |")
-    return _markdown("| with | CPU per delivery, ms | worker's memory |", lines)
+        growth = _ratio(in_flight["growth"]) if level == list(in_flight["levels"])[-1] else ""
+        lines.append(f"| {int(level):,} in flight | {one['cpu_ms']['median']:.3f} | {growth} | {memory} |")
+    return _markdown("| with | CPU per delivery, ms | the most ÷ the least, in a turn | worker's memory |", lines)
 
 
 def _idle(results: Mapping[str, Any]) -> str:
     found = results["measures"]["idle"]
-    parts = ", ".join(f"{part} {share:.2f}" for part, share in found["percent"].items())
-    return f"{found['total_percent']:.2f} % of one core over {found['seconds']} s: {parts}."
+    if "states" not in found:  # a run of before there were two
+        parts = ", ".join(f"{part} {share:.2f}" for part, share in found["percent"].items())
+        return f"{found['total_percent']:.2f} % of one core over {found['seconds']} s: {parts}."
+    names = list(found["states"]["waiting"]["percent"])
+    lines = []
+    for name, state in found["states"].items():
+        shares = " | ".join(f"{state['percent'][part]['median']:.2f}" for part in names)
+        lines.append(f"| {name} | {_ratio(state['total_percent'])} | {shares} |")
+    head = f"| pumps | of one core, % (least–greatest of {found['seconds']} s each) | {' | '.join(names)} |"
+    first = f"The first event after the pumps had ended arrived after {_ratio(found['first_event_ms'])} ms."
+    return f"{_markdown(head, lines)}\n\n{first}"
+
+
+def _ratio(found: Spread | None) -> str:
+    """Of the turns themselves, since the medians of the two sides may come from different ones."""
+    return f"{found['median']:.3g} ({found['low']:.3g}–{found['high']:.3g})" if found else ""
 
 
 def _markdown(head: str, lines: list[str]) -> str:

@@ -17,8 +17,6 @@ from benchmarks.steady import steady
 
 RATES = (50, 200, 500)
 CONSUMERS = 20
-# A published figure of a peer, for comparison: p95 at 200/s in milliseconds.
-BEST_PEER_P95_MS = 124
 WORKERS = ("deliveries1", "deliveries2", "background", "beat")
 
 

@@ -15,15 +15,18 @@ BAD = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 20\r\n\r\n<html>no J
 
 
 @asynccontextmanager
-async def server(*answers: bytes, heads: list[str] | None = None) -> AsyncIterator[str]:
+async def server(
+    *answers: bytes, heads: list[str] | None = None, bodies: list[str] | None = None
+) -> AsyncIterator[str]:
     """Gives these answers in turn to each connection's requests, and closes it when there are no more."""
     heard = [] if heads is None else heads
+    read = [] if bodies is None else bodies
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             for answer in answers:
                 heard.append((await reader.readuntil(b"\r\n\r\n")).decode())
-                await reader.readexactly(2)
+                read.append((await reader.readexactly(2)).decode())
                 writer.write(answer)
                 await writer.drain()
         writer.close()
@@ -34,7 +37,7 @@ async def server(*answers: bytes, heads: list[str] | None = None) -> AsyncIterat
 
 
 async def load(url: str, *, count: int, headers: str = "") -> dict[str, Any]:
-    running = as_fast_as_answered(url=url, key="k", body="{}", count=count, at_once=1, headers=headers)
+    running = as_fast_as_answered(url=url, key="k", bodies=["{}"], count=count, at_once=1, headers=headers)
     return await asyncio.wait_for(running, 60)
 
 
@@ -53,6 +56,17 @@ async def test_each_request_has_a_number_of_its_own() -> None:
     sent = [line for head in heads for line in head.splitlines() if line.startswith("Idempotency-Key: ")]
     assert (len(sent), len(set(sent))) == (3, 3)
     assert f"Idempotency-Key: {NUMBER}" not in sent
+
+
+@pytest.mark.asyncio
+async def test_bodies_take_turns_and_parameters_are_sent() -> None:
+    heads: list[str] = []
+    bodies: list[str] = []
+    async with server(*[GOOD] * 4, heads=heads, bodies=bodies) as url:
+        running = as_fast_as_answered(url=f"{url}?a=b", key="k", bodies=["{}", "[]"], count=4, at_once=1)
+        await asyncio.wait_for(running, 60)
+    assert {head.splitlines()[0] for head in heads} == {"POST /events?a=b HTTP/1.1"}
+    assert sorted(bodies) == ["[]", "[]", "{}", "{}"]
 
 
 @pytest.mark.asyncio

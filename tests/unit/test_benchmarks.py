@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -9,6 +10,7 @@ from benchmarks import cli, report
 from benchmarks.figures import latency, paired, percentile, spread
 from benchmarks.load import Refusals, Refused, complain
 from benchmarks.processes import Stat, family, family_ticks, parse_pss, parse_stat
+from benchmarks.stand import Failed, Stand, without_settings
 
 STAT = (
     "4711 (granian (web) x) S 4000 4711 4711 0 -1 4194560 100 200 0 0 "
@@ -89,8 +91,45 @@ def test_a_load_run_without_refusals_is_no_complaint() -> None:
 
 def test_a_full_run_is_recorded_only_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "own.json"
-    cli.keep({"measures": {}}, out=out, complete=False)
+    assert cli.keep({"measures": {}}, out=out, complete=False)
     assert json.loads(out.read_text()) == {"measures": {}}
     before = report.RESULTS.read_bytes() if report.RESULTS.exists() else None
-    cli.keep({"measures": {}}, out=None, complete=False)
+    assert not cli.keep({"measures": {}}, out=None, complete=False)
     assert (report.RESULTS.read_bytes() if report.RESULTS.exists() else None) == before
+
+
+def test_what_the_shell_says_about_our_settings_does_not_reach_a_run() -> None:
+    shell = {"PATH": "/bin", "DELIVERY_CONCURRENCY": "1", "DATABASE_LOCK_TIMEOUT_MS": "1", "LOG_LEVEL": "DEBUG"}
+    assert without_settings(shell) == {"PATH": "/bin"}
+
+
+class Servers:
+    """In the place of real ones: counts how often a failed measure has them tidied up."""
+
+    stopped = 0
+
+    def stop(self, *, now: bool) -> None:
+        self.stopped += now
+
+
+def test_a_measure_that_fails_ends_nobody_elses_and_nothing_measured_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def works(bench: Stand, *, quick: bool) -> dict[str, Any]:
+        return {"quick": quick}
+
+    def fails(bench: Stand, *, quick: bool) -> dict[str, Any]:
+        raise Failed("The web server has ended.")
+
+    def errs(bench: Stand, *, quick: bool) -> dict[str, Any]:
+        raise ZeroDivisionError("a mistake")
+
+    servers, results, partial = Servers(), {"quick": True, "measures": dict[str, Any]()}, tmp_path / "partial.json"
+    measures = {"deliver": works, "emit": fails, "through": errs, "idle": works}
+    assert cli.measure_each(cast(Stand, servers), measures, results, partial=partial) == ["emit", "through"]
+    assert results["measures"] == {"deliver": {"quick": True}, "idle": {"quick": True}}
+    assert json.loads(partial.read_text()) == results
+    assert servers.stopped == 2
+    said = capsys.readouterr().out
+    assert "emit failed: The web server has ended." in said
+    assert "ZeroDivisionError: a mistake" in said
