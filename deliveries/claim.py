@@ -143,7 +143,8 @@ async def claim(
     connection: AsyncConnection, *, endpoint_ids: Sequence[UUID], lease_id: UUID, share: int, limit: int
 ) -> Claim:
     """At most `share` deliveries per endpoint and `limit` in all."""
-    async with connection.pipeline(), connection.transaction():
+    # What a pipeline sends at once is one transaction, and each statement in it has a snapshot of its own.
+    async with connection.pipeline():
         lanes = connection.cursor()
         await lanes.execute(LOCK_LANES, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
         due = connection.cursor(binary=True, row_factory=args_row(Claimed))
