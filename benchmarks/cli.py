@@ -20,7 +20,18 @@ from benchmarks.progress import say
 from benchmarks.stand import Failed, Stand, stand
 from benchmarks.steady import NotArrived
 
-MEASURES = ("deliver", "emit", "through", "isolation", "backlog", "history", "endpoints", "in_flight", "idle")
+MEASURES = (
+    "deliver",
+    "emit",
+    "through",
+    "isolation",
+    "backlog",
+    "history",
+    "endpoints",
+    "in_flight",
+    "idle",
+    "profile",
+)
 INTERRUPTED = 130
 
 
