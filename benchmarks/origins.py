@@ -11,14 +11,48 @@ import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
+from benchmarks.drain import drain
+from benchmarks.figures import significant
+from benchmarks.preload import add_endpoints, empty
+from benchmarks.progress import say
 from benchmarks.receiver import Receiving, free_port, running
+from benchmarks.stand import Stand
 
 ORIGINS = 200
+PEM = "origins.pem"
 CLOSING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+
+# Each host and path of the receivers that are compared.
+KINDS = {
+    "one_origin": ("127.0.0.1", "open"),
+    "many_origins": ("127.0.1.{number}", "open"),
+    "new_connections": ("127.0.1.{number}", "close"),
+}
+
+
+def by_receiver(bench: Stand, *, count: int) -> dict[str, Any]:
+    """The worker's CPU per delivery, by who receives it."""
+    found: dict[str, Any] = {"origins": ORIGINS}
+    folder = Path(bench.folder.path)
+    trusting = replace(bench, env={**bench.env, "SSL_CERT_FILE": str(folder / PEM)})
+    for scheme, stand in (("http", bench), ("https", trusting)):
+        with origins(folder, tls=scheme == "https") as port:
+            for kind, (host, path) in KINDS.items():
+                empty(bench)
+                url = f"{scheme}://{host}:{port}/{path}"
+                # Without the first: there is no 127.0.1.0 here.
+                targets = add_endpoints(name="origin", count=ORIGINS + 1, url=url, max_in_flight=10)[1:]
+                one = drain(stand, targets, count=count, workers=1)
+                found[f"{scheme}_{kind}"] = {"cpu_ms": significant(one.cpu_ms["worker"]), "rate": significant(one.rate)}
+                say(f"{scheme}, {kind}: {one.cpu_ms['worker']:.3f} ms of a worker's CPU each")
+    return found
 
 
 def hosts() -> list[str]:
@@ -52,7 +86,7 @@ def make_certificate(folder: Path, addresses: Sequence[str]) -> Path:
         .sign(key, hashes.SHA256())
     )
     plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    path = folder / "origins.pem"
+    path = folder / PEM
     path.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, *plain) + certificate.public_bytes(serialization.Encoding.PEM)
     )

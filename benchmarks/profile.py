@@ -10,21 +10,20 @@ alone.
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from benchmarks.drain import Watch, at_work, drain
+from benchmarks.drain import Watch, at_work
 from benchmarks.emit import AT_ONCE, SIDES, producer_key, serve
 from benchmarks.figures import significant
 from benchmarks.load import load
-from benchmarks.origins import ORIGINS, origins
+from benchmarks.origins import by_receiver
+from benchmarks.plans import explained
 from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.progress import say
 from benchmarks.receiver import free_port
 from benchmarks.samples import sampled
 from benchmarks.stand import Stand
-from benchmarks.statements import Counted, counted, explained, observed
+from benchmarks.statements import Counted, counted, observed
 from benchmarks.steady import steady
 
 ENDPOINTS = 20
@@ -49,7 +48,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
         **by_rate,
         "plans": out["plans"],
         "python": {"worker": out["python"], "web": way_in["python"]},
-        "receivers": _receivers(bench, count=count),
+        "receivers": by_receiver(bench, count=count),
         "waits": _waits(),
     }
 
@@ -168,30 +167,6 @@ def _steady(bench: Stand, *, seconds: int) -> dict[str, Any]:
     finally:
         bench.stop("web", *workers, now=True)
     return found
-
-
-def _receivers(bench: Stand, *, count: int) -> dict[str, Any]:
-    """The worker's CPU per delivery, by who receives it."""
-    found = {}
-    folder = Path(bench.folder.path)
-    for tls in (False, True):
-        with origins(folder, tls=tls) as port:
-            trusting = replace(bench, env={**bench.env, "SSL_CERT_FILE": str(folder / "origins.pem")})
-            scheme = "https" if tls else "http"
-            for name, host, path in (
-                ("one_origin", "127.0.0.1", "open"),
-                ("many_origins", "127.0.1.{number}", "open"),
-                ("new_connections", "127.0.1.{number}", "close"),
-            ):
-                empty(bench)
-                # Without the first: there is no 127.0.1.0 here.
-                endpoints = add_endpoints(
-                    name="origin", count=ORIGINS + 1, url=f"{scheme}://{host}:{port}/{path}", max_in_flight=10
-                )[1:]
-                one = drain(trusting if tls else bench, endpoints, count=count, workers=1)
-                found[f"{scheme}_{name}"] = {"cpu_ms": significant(one.cpu_ms["worker"]), "rate": significant(one.rate)}
-                say(f"{scheme}, {name}: {one.cpu_ms['worker']:.3f} ms of a worker's CPU each")
-    return {"origins": ORIGINS, **found}
 
 
 if __name__ == "__main__":
