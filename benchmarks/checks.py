@@ -22,8 +22,8 @@ CLOSE_ENOUGH = 1.5
 RATE, LATENCY, CPU = "/s", " ms", " ms of CPU"
 ENDPOINTS = 20
 # How much is simulated: deliveries of a drain, and seconds of a steady rate.
-COUNT = 10_000
-SECONDS = 12
+COUNT = 8_000
+SECONDS = 8
 INSIDE = ("web", "worker", "postgres", "redis")
 PARTS = (*INSIDE, "outside")
 

@@ -48,7 +48,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
         **by_rate,
         "plans": out["plans"],
         "python": {"worker": out["python"], "web": way_in["python"]},
-        "receivers": by_receiver(bench, count=count),
+        "receivers": by_receiver(bench, count=count // 2),
         "waits": _waits(),
     }
 

@@ -147,7 +147,8 @@ class System:
             free = self._free(pump)  # a settlement may have been written meanwhile
             asked = _take(pump.ready, min(max(1, free // 4), ENDPOINTS_PER_CLAIM))
             endpoints = {endpoint: None for endpoint in asked if endpoint not in self._locked}
-            self._world.after(self._waits.passed_over, partial(_make_ready, pump, asked.keys() - endpoints))
+            if passed_over := asked.keys() - endpoints:
+                self._world.after(self._waits.passed_over, partial(_make_ready, pump, passed_over))
             if not endpoints:
                 continue
             self._locked.update(endpoints)

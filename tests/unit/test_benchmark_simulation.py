@@ -89,8 +89,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_a_drain_is_as_fast_as_its_slowest_part() -> None:
     # A worker's loop does one thing at a time: a millisecond each. Two have a core each, and three share two.
     one = model(deliver=0.001)
-    rates = [drained_rate(one, workers=workers, count=20_000, cores=2) for workers in (1, 2, 3)]
-    assert rates == [pytest.approx(1_000, rel=0.05), pytest.approx(2_000, rel=0.05), pytest.approx(2_000, rel=0.05)]
+    rates = [drained_rate(one, workers=workers, count=6_000, cores=2) for workers in (1, 2, 3)]
+    assert rates == [pytest.approx(1_000, rel=0.1), pytest.approx(2_000, rel=0.1), pytest.approx(2_000, rel=0.1)]
 
 
 def test_a_worker_waits_while_its_slots_are_settled() -> None:
@@ -115,7 +115,7 @@ def test_a_batch_has_a_statement_of_its_own() -> None:
 def test_with_nothing_to_do_only_our_own_waits_are_left() -> None:
     # One pump that gathers for 20 ms hears of an event after 10 ms on average, and of none after more.
     gathering = Waits(bell_gather=0.0, pump_gather=0.02, settle_gather=0.0, passed_over=0.0, flush=0.0)
-    found = passed(model(gathering), rate=997, pools=pools(), webs=1, workers=1)
+    found = passed(model(gathering), rate=397, pools=pools(), webs=1, workers=1)
     assert sum(found.seconds) / len(found.seconds) == pytest.approx(0.01, rel=0.05)
     assert max(found.seconds) == pytest.approx(0.02, rel=0.01)
 
