@@ -68,16 +68,16 @@ def _steady(known: Model, measures: Mapping[str, Any], cores: int) -> Iterator[C
                 f"through at {rate}/s, p{percent}", measured, 1000 * percentile(found.seconds, percent), LATENCY
             )
     # Taken in the same minutes as the costs: what is off here is the model, and not the machine.
-    more = measures["profile"]["more"]
-    found = passed(known, rate=more["rate"], pools=_machine(cores), webs=2, workers=2)
+    some = measures["profile"]["some"]
+    found = passed(known, rate=some["rate"], pools=_machine(cores), webs=2, workers=2)
     for percent in (50, 95):
         simulated = 1000 * percentile(found.seconds, percent)
-        yield Check(f"profile at {more['rate']}/s, p{percent}", more["arrival"][f"p{percent}_ms"], simulated, LATENCY)
+        yield Check(f"profile at {some['rate']}/s, p{percent}", some["arrival"][f"p{percent}_ms"], simulated, LATENCY)
     pools = {part: Turns(1_000) for part in PARTS} | dict.fromkeys(INSIDE, Turns(cores))
-    found = passed(known, rate=more["rate"], pools=pools, webs=2, workers=2)
-    spent = sum(more["cpu_ms"][part] for part in INSIDE)
+    found = passed(known, rate=some["rate"], pools=pools, webs=2, workers=2)
+    spent = sum(some["cpu_ms"][part] for part in INSIDE)
     # The parts share their cores here, so each says what all of them spent.
-    yield Check(f"CPU of an event at {more['rate']}/s", spent, found.cpu_ms["web"], CPU)
+    yield Check(f"CPU of an event at {some['rate']}/s", spent, found.cpu_ms["web"], CPU)
 
 
 def drained_rate(known: Model, *, workers: int, count: int, cores: int) -> float:

@@ -1,7 +1,8 @@
 """What each step costs, from the measures: for a row, and for the statement that it shares with others. Pure.
 
-Costs come from two ends. In a full drain a statement is shared by hundreds, at a hundred events a second by one or two:
-the line through the two says what a row costs and what a statement does.
+Costs come from two ends. In a full drain a statement is shared by hundreds, at some hundred events a second by a few:
+the line through the two says what a row costs and what a statement does. Not from a trickle: there each event also pays
+for caches that went cold, which no busy system does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,7 @@ class Model:
 def model(measures: Mapping[str, Any]) -> Model:
     """From the measures; the profile says how many statements there were, and what an event costs in small company."""
     profile, waits = measures["profile"], measures["profile"]["waits"]
-    few, drained = profile["some"], profile["deliver"]
+    few, drained = profile["more"], profile["deliver"]
     full = _seconds(measures["deliver"]["one"]["cpu_ms"])
     single, batch = (_seconds(measures["emit"][side]["cpu_ms"]) for side in ("single", "batch"))
     each = {part: milliseconds / 1000 for part, milliseconds in few["cpu_ms"].items()}

@@ -28,7 +28,7 @@ from benchmarks.steady import steady
 
 ENDPOINTS = 20
 # Events a second: so slow that an emit, a claim and a settlement each have one to themselves, and faster. The model's
-# costs come from the second, and the third says how well they foretell it.
+# costs come from the last, and the one before it says how well they foretell another rate.
 STEADY = {"lone": 20, "some": 100, "more": 400}
 SHOWN_STATEMENTS = 8
 SHOWN_GROUPS = 12

@@ -28,6 +28,8 @@ SERVER = """
 """
 """Bytes of WAL so far, how often it was flushed to the disk, and the milliseconds this took."""
 
+# Characters of a statement that tell it from others.
+ENOUGH = 60
 COMMENT = re.compile(r"--[^\n]*")
 VALUE = re.compile(r"%\(\w+\)s|\$\d+|'[^']*'|\b\d+(?:\.\d+)?\b|\b(?:true|false|null)\b", re.IGNORECASE)
 
@@ -103,7 +105,10 @@ def _named(rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
 
 def name_of(query: str) -> str:
     """As it is called in the code, `claim.CLAIM_DUE`; its first words where it has no name there."""
-    return _names().get(plain(query)) or plain(query)[:60]
+    names, told = _names(), plain(query)
+    # The server may have kept a statement's text as it was sent: then its beginning has to do, if no other has it.
+    alike = {name for text, name in names.items() if text[:ENOUGH] == told[:ENOUGH]}
+    return names.get(told) or (alike.pop() if len(alike) == 1 else told[:ENOUGH])
 
 
 def plain(query: str) -> str:
