@@ -24,7 +24,18 @@ from benchmarks.stand import Failed, Stand, stand
 from benchmarks.steady import NotArrived
 from webhooks_platform.local.environment import BASE_DIR
 
-MEASURES = ("deliver", "emit", "through", "isolation", "backlog", "history", "endpoints", "in_flight", "idle")
+MEASURES = (
+    "deliver",
+    "emit",
+    "through",
+    "isolation",
+    "backlog",
+    "history",
+    "endpoints",
+    "in_flight",
+    "idle",
+    "profile",
+)
 # What a measure says when it cannot go on. Anything else is a mistake of ours, and comes with its traceback.
 EXPECTED = (Failed, Refused, NotArrived, Broken)
 INTERRUPTED = 130

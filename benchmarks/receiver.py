@@ -47,7 +47,7 @@ def receiver(folder: Path) -> Iterator[tuple[str, int]]:
     if nginx := _nginx():
         (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
         command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
-        with _running(command, port) as served:
+        with running(command, port) as served:
             yield served
     else:
         with patient_receiver(port) as served:
@@ -58,12 +58,13 @@ def receiver(folder: Path) -> Iterator[tuple[str, int]]:
 def patient_receiver(port: int = 0) -> Iterator[tuple[str, int]]:
     """The asyncio one, for receivers that take their time."""
     port = port or free_port()
-    with _running([sys.executable, "-m", "benchmarks.receiver", str(port)], port) as served:
+    with running([sys.executable, "-m", "benchmarks.receiver", str(port)], port) as served:
         yield served
 
 
 @contextmanager
-def _running(command: list[str], port: int) -> Iterator[tuple[str, int]]:
+def running(command: list[str], port: int) -> Iterator[tuple[str, int]]:
+    """A receiver's process, once it answers on the port: its base URL and its pid."""
     process = subprocess.Popen(tethered(command), stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         _wait_for(port)

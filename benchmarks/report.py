@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import capacity, charts, plots
+from benchmarks import charts, explain, plots
 from benchmarks.figures import Spread
+from benchmarks.tables import markdown as _markdown
 from benchmarks.targets import judge_all
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -131,30 +132,6 @@ def _where(results: Mapping[str, Any]) -> str:
     return _markdown("| | worker | web | PostgreSQL | Redis | receiver |", lines)
 
 
-def _capacity(results: Mapping[str, Any]) -> str:
-    lines = []
-    for batched in (False, True):
-        per = capacity.costs(results["measures"], batched=batched)
-        for rate in capacity.RATES:
-            one = capacity.plan(rate, per)
-            busy = capacity.rehearse(one, per)
-            cores = f"{one.worker_cores:g} | {one.web_cores:g} | {one.postgres_cores:g} | {one.redis_cores:g}"
-            waits = f"{1000 * busy['p99_seconds']:.1f} ms"
-            way = "in batches of 100" if batched else "one by one"
-            lines.append(f"| {rate:,}/s, emitted {way} | {cores} | {one.machines} | {one.primaries} | {waits} |")
-    return _markdown(
-        "| deliveries | worker cores | web cores | PostgreSQL cores | Redis cores | machines of 8 cores"
-        " | PostgreSQL primaries | p99 in the simulation |",
-        lines,
-    )
-
-
-def _checks(results: Mapping[str, Any]) -> str:
-    found = capacity.checks(results["measures"], cores=results["machine"]["cores"])
-    lines = [f"| {one.what} | {one.measured:,.0f}/s | {one.simulated:,.0f}/s | {one.error:+.0%} |" for one in found]
-    return _markdown("| point | measured | simulated | simulation off by |", lines)
-
-
 def _isolation(results: Mapping[str, Any]) -> str:
     lines = []
     for case in results["measures"]["isolation"].values():
@@ -220,14 +197,10 @@ def _ratio(found: Spread | None) -> str:
     return f"{found['median']:.3g} ({found['low']:.3g}–{found['high']:.3g})" if found else ""
 
 
-def _markdown(head: str, lines: list[str]) -> str:
-    return "\n".join([head, "|---" * (head.count("|") - 1) + "|", *lines])
-
-
 PARTS = {
     "run": _run, "table": _table, "deliver": _deliver, "emit": _emit, "through": _through,
-    "isolation": _isolation, "burden": _burden, "growth": _growth, "idle": _idle, "capacity": _capacity,
-    "checks": _checks, "where": _where,
+    "isolation": _isolation, "burden": _burden, "growth": _growth, "idle": _idle, "capacity": explain.capacities,
+    "checks": explain.checked, "where": _where, "profile": explain.profile,
 }  # fmt: skip
 
 

@@ -1,105 +1,148 @@
-"""A small discrete-event simulation: jobs pass through stations in order, and all stations share a machine's cores.
+"""A small discrete-event simulation: processes are generators that work, sleep and wait in a time of their own.
 
-A station has so many servers (a worker process is one: its loop does one thing at a time), each busy with one job.
-Where the machine has fewer cores than busy servers, whoever has waited longest goes first. Closed (so many jobs in
-flight, a new one for each that ends) for what a full machine can do; open (arrivals at a rate) for how long jobs take.
+Work needs a core, and perhaps a turn first: a Python process does one thing at a time, whether its event loop or its
+interpreter's lock sees to that. Where there are fewer cores or turns than takers, whoever has waited longest goes
+first. What the processes do is none of this file's business: see rehearsal.py.
 """
 
 import heapq
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from benchmarks.figures import percentile
+
+class Turns:
+    """So many at a time; the others wait in line."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self.busy_seconds = 0.0
+        self._free = count
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, go_on: Callable[[], None]) -> None:
+        if self._free:
+            self._free -= 1
+            go_on()
+        else:
+            self._waiting.append(go_on)
+
+    def give_back(self) -> None:
+        if self._waiting:
+            self._waiting.popleft()()
+        else:
+            self._free += 1
+
+
+@dataclass(slots=True)
+class Signal:
+    """As asyncio's Event: stays set until it is cleared, and wakes everybody who waits."""
+
+    is_set: bool = False
+    _waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def set(self) -> None:
+        self.is_set = True
+        waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+    def clear(self) -> None:
+        self.is_set = False
+
+    def when_set(self, wake: Callable[[], None]) -> None:
+        if self.is_set:
+            wake()
+        else:
+            self._waiting.append(wake)
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
-    name: str
-    servers: int
-    # Mean time of service.
+class Work:
+    """On one of the cores, for so long on average; `alone` is whose turn it needs to be before."""
+
+    seconds: float
+    cores: Turns
+    alone: Turns | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    rate: float
-    mean_seconds: float
-    p99_seconds: float
-    # Share of each station's servers' time that was busy.
-    utilisation: dict[str, float]
+class Wait:
+    signal: Signal
+    timeout: float | None = None
 
 
-@dataclass(slots=True)
-class _Place:
-    station: Station
-    # When each job came, and when it entered the whole system.
-    waiting: deque[tuple[float, float]] = field(default_factory=deque)
-    busy: int = 0
-    busy_seconds: float = 0.0
-
-    @property
-    def can_start(self) -> bool:
-        return bool(self.waiting) and self.busy < self.station.servers
+Process = Generator[Work | Sleep | Wait, None, None]
 
 
-def simulate(
-    stations: Sequence[Station],
-    *,
-    count: int,
-    cores: int | None = None,
-    in_flight: int | None = None,
-    arrivals_per_second: float | None = None,
-    random_times: bool = True,
-    seed: int = 1,
-) -> Simulated:
-    """Until `count` jobs have passed. `random_times`: exponential times of service and between arrivals."""
-    dice = random.Random(seed)
-    places = [_Place(station) for station in stations]
-    free_cores = cores if cores is not None else sum(station.servers for station in stations)
-    events: list[tuple[float, int, int, float]] = []  # when, tie-breaker, where (-1: arrives), entered at
-    number, now, times = 0, 0.0, list[float]()
+class World:
+    """`random_times`: how long work takes is exponentially distributed, as is the custom where nothing is known."""
 
-    def time_of(mean: float) -> float:
-        return dice.expovariate(1 / mean) if random_times else mean
+    def __init__(self, *, random_times: bool = True, seed: int = 1) -> None:
+        self.now = 0.0
+        self.dice = random.Random(seed)
+        self._random_times = random_times
+        self._number = 0  # breaks ties in the order of planning
+        self._plans: list[tuple[float, int, Callable[[], None]]] = []
 
-    def plan(at: float, where: int, entered: float) -> None:
-        nonlocal number
-        number += 1
-        heapq.heappush(events, (at, number, where, entered))
+    def start(self, process: Process) -> None:
+        self.after(0.0, lambda: self._go_on(process))
 
-    def start_what_can() -> None:
-        nonlocal free_cores
-        while free_cores > 0:
-            ready = [place for place in places if place.can_start]
-            if not ready:
-                return
-            place = min(ready, key=lambda place: place.waiting[0])
-            _, entered = place.waiting.popleft()
-            seconds = time_of(place.station.seconds)
-            place.busy += 1
-            place.busy_seconds += seconds
-            free_cores -= 1
-            plan(now + seconds, places.index(place), entered)
+    def after(self, seconds: float, do: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._plans, (self.now + seconds, self._number, do))
 
-    for _ in range(in_flight or 1):
-        plan(0.0, -1, 0.0)
-    while len(times) < count:
-        now, _, where, entered = heapq.heappop(events)
-        if where < 0:
-            places[0].waiting.append((now, now))
-            if arrivals_per_second is not None:
-                plan(now + time_of(1 / arrivals_per_second), -1, 0.0)
+    def run(self, *, until: Callable[[], bool]) -> None:
+        """Until that is so, or nothing is left that could happen."""
+        while self._plans and not until():
+            self.now, _, do = heapq.heappop(self._plans)
+            do()
+
+    def time_of(self, mean: float) -> float:
+        return self.dice.expovariate(1 / mean) if self._random_times and mean else mean
+
+    def _go_on(self, process: Process) -> None:
+        match next(process, None):
+            case Work() as work:
+                self._work(process, work)
+            case Sleep(seconds):
+                self.after(seconds, lambda: self._go_on(process))
+            case Wait(signal, timeout):
+                self._wait(process, signal, timeout)
+
+    def _work(self, process: Process, work: Work) -> None:
+        seconds = self.time_of(work.seconds)
+
+        def begin() -> None:
+            work.cores.busy_seconds += seconds
+            self.after(seconds, end)
+
+        def end() -> None:
+            work.cores.give_back()
+            if work.alone:
+                work.alone.give_back()
+            self._go_on(process)
+
+        if work.alone:
+            work.alone.take(lambda: work.cores.take(begin))
         else:
-            places[where].busy -= 1
-            free_cores += 1
-            if where + 1 < len(places):
-                places[where + 1].waiting.append((now, entered))
-            else:
-                times.append(now - entered)
-                if arrivals_per_second is None:
-                    places[0].waiting.append((now, now))
-        start_what_can()
-    busy = {place.station.name: place.busy_seconds / (now * place.station.servers) for place in places}
-    return Simulated(count / now, sum(times) / count, percentile(times, 99), busy)
+            work.cores.take(begin)
+
+    def _wait(self, process: Process, signal: Signal, timeout: float | None) -> None:
+        woken = False
+
+        def wake() -> None:
+            nonlocal woken
+            if not woken:
+                woken = True
+                self.after(0.0, lambda: self._go_on(process))
+
+        signal.when_set(wake)
+        if timeout is not None:
+            self.after(timeout, wake)

@@ -1,0 +1,211 @@
+"""The system as the simulation knows it: web processes, the bell, pumps, PostgreSQL, and the waits we chose ourselves.
+
+It follows the walk. Emits of one moment share a statement (subscriptions/together.py); a process's bell and a pump
+gather rings (deliveries/bell.py, deliveries/deliver.py); outcomes wait for each other (deliveries/outcomes.py); a slot
+is free again once its outcome is written. It leaves out caps per endpoint, failures, the sweep, and
+the network.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle
+
+from benchmarks.fit import Times, Waits
+from benchmarks.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+
+# As in deliveries/gather.py and deliveries/deliver.py.
+EMITS_PER_STATEMENT = 100
+ENDPOINTS_PER_CLAIM = 200
+
+
+@dataclass(slots=True)
+class _Web:
+    interpreter: Turns = field(default_factory=Turns)
+    waiting: deque[tuple[float, int, Signal]] = field(default_factory=deque)
+    any: Signal = field(default_factory=Signal)
+    rings: dict[int, None] = field(default_factory=dict)
+    rung: Signal = field(default_factory=Signal)
+
+
+@dataclass(slots=True)
+class _Pump:
+    loop: Turns = field(default_factory=Turns)
+    ready: dict[int, None] = field(default_factory=dict)
+    claimable: Signal = field(default_factory=Signal)
+    roomy: Signal = field(default_factory=Signal)
+    in_flight: int = 0
+    outcomes: int = 0
+    any: Signal = field(default_factory=Signal)
+    hurry: Signal = field(default_factory=Signal)
+
+
+class System:
+    """`cores` by part: web, worker, postgres, redis, outside. On one machine they are all the same."""
+
+    def __init__(
+        self, world: World, times: Times, waits: Waits, *, cores: dict[str, Turns], webs: int, workers: int, slots: int
+    ) -> None:
+        self._world, self._times, self._waits, self._cores, self._slots = world, times, waits, cores, slots
+        self._due: dict[int, deque[float]] = {}
+        self._bell: dict[int, None] = {}
+        self._listening: deque[Signal] = deque()
+        self._locked: set[int] = set()
+        # When each was due, and when it had arrived.
+        self.arrived: list[tuple[float, float]] = []
+        self.stored_count = self.settled_count = 0
+        self._webs = [_Web() for _ in range(webs)]
+        self._next_web: Iterator[_Web] = cycle(self._webs)
+        for web in self._webs:
+            world.start(self._gather(web))
+            world.start(self._ring(web))
+        for pump in [_Pump() for _ in range(workers)]:
+            for helper in (self._listen, self._claim, self._settle):
+                world.start(helper(pump))
+
+    # ── the way in ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def emit(self, *, endpoint: int, events: int = 1) -> Process:
+        """One request, due now, until it is answered."""
+        web, due_at, times = next(self._next_web), self._world.now, self._times
+        spent = (times.request + events * times.accept.each) / 2
+        yield Work(times.producer, self._cores["outside"])
+        yield Work(spent, self._cores["web"], web.interpreter)
+        if events == 1:
+            answered = Signal()
+            web.waiting.append((due_at, endpoint, answered))
+            web.any.set()
+            yield Wait(answered)
+        else:
+            yield from self._store(web, [(due_at, endpoint)] * events)
+        yield Work(spent, self._cores["web"], web.interpreter)
+
+    def _gather(self, web: _Web) -> Process:
+        while True:
+            web.any.clear()
+            yield Wait(web.any)
+            while web.waiting:
+                taken = [web.waiting.popleft() for _ in range(min(EMITS_PER_STATEMENT, len(web.waiting)))]
+                yield from self._store(web, [(due_at, endpoint) for due_at, endpoint, _ in taken])
+                for _, _, answered in taken:
+                    answered.set()
+
+    def _store(self, web: _Web, events: list[tuple[float, int]]) -> Process:
+        store = self._times.store
+        yield Work(self._times.accept.statement, self._cores["web"], web.interpreter)
+        yield Work(store.statement + store.each * len(events), self._cores["postgres"])
+        yield Sleep(self._waits.flush)
+        self.stored_count += len(events)
+        for due_at, endpoint in events:
+            self.owe(endpoint, due_at)
+            web.rings[endpoint] = None
+        web.rung.set()
+
+    def owe(self, endpoint: int, due_at: float) -> None:
+        self._due.setdefault(endpoint, deque()).append(due_at)
+
+    def _ring(self, web: _Web) -> Process:
+        while True:
+            yield Wait(web.rung)
+            web.rung.clear()
+            rings, web.rings = web.rings, {}
+            yield Work(self._times.ring, self._cores["redis"])
+            self.announce(rings)
+            yield Sleep(self._waits.bell_gather)
+
+    def announce(self, endpoints: Iterable[int]) -> None:
+        """Who has listened longest hears it first."""
+        self._bell.update(dict.fromkeys(endpoints))
+        if self._bell and self._listening:
+            self._listening.popleft().set()
+
+    # ── the way out ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _listen(self, pump: _Pump) -> Process:
+        while True:
+            while self._free(pump) <= 0:
+                pump.roomy.clear()
+                yield Wait(pump.roomy)
+            while not self._bell:
+                heard = Signal()
+                self._listening.append(heard)
+                yield Wait(heard)
+            pump.ready.update(_take(self._bell, min(self._free(pump), ENDPOINTS_PER_CLAIM)))
+            yield Work(self._times.hear, self._cores["redis"])
+            pump.claimable.set()
+            yield Sleep(self._waits.pump_gather)
+
+    def _claim(self, pump: _Pump) -> Process:
+        while True:
+            free = self._free(pump)
+            if not pump.ready or free <= 0:
+                pump.claimable.clear()
+                yield Wait(pump.claimable)
+                continue
+            yield Work(self._times.claiming, self._cores["worker"], pump.loop)
+            free = self._free(pump)  # a settlement may have been written meanwhile
+            asked = _take(pump.ready, min(max(1, free // 4), ENDPOINTS_PER_CLAIM))
+            endpoints = {endpoint: None for endpoint in asked if endpoint not in self._locked}
+            if passed_over := asked.keys() - endpoints:
+                self._world.after(self._waits.passed_over, partial(_make_ready, pump, passed_over))
+            if not endpoints:
+                continue
+            self._locked.update(endpoints)
+            claimed = self._claimed(endpoints, free)
+            pump.in_flight += len(claimed)
+            yield Work(self._times.claim.statement + self._times.claim.each * len(claimed), self._cores["postgres"])
+            self._locked.difference_update(endpoints)
+            pump.ready.update({endpoint: None for endpoint in endpoints if self._due.get(endpoint)})
+            for due_at in claimed:
+                self._world.start(self._attempt(pump, due_at))
+            if self._free(pump) <= 0:
+                pump.hurry.set()
+                self.announce(pump.ready)
+
+    def _claimed(self, endpoints: dict[int, None], free: int) -> list[float]:
+        share, claimed = -(-free // len(endpoints)), list[float]()
+        for endpoint in endpoints:
+            due = self._due.get(endpoint, deque())
+            claimed += [due.popleft() for _ in range(min(share, len(due), free - len(claimed)))]
+        return claimed
+
+    def _attempt(self, pump: _Pump, due_at: float) -> Process:
+        yield Work(self._times.deliver / 2, self._cores["worker"], pump.loop)
+        yield Work(self._times.receiver, self._cores["outside"])
+        self.arrived.append((due_at, self._world.now))
+        yield Sleep(self._waits.answer)
+        yield Work(self._times.deliver / 2, self._cores["worker"], pump.loop)
+        pump.outcomes += 1
+        pump.any.set()
+
+    def _settle(self, pump: _Pump) -> Process:
+        while True:
+            yield Wait(pump.any)
+            if self._free(pump) > 0:
+                pump.hurry.clear()
+                yield Wait(pump.hurry, self._waits.settle_gather)
+            yield Work(self._times.settling, self._cores["worker"], pump.loop)
+            pump.any.clear()
+            count, pump.outcomes = pump.outcomes, 0
+            yield Work(self._times.settle.statement + self._times.settle.each * count, self._cores["postgres"])
+            yield Sleep(self._waits.flush)
+            pump.in_flight -= count
+            self.settled_count += count
+            pump.roomy.set()
+            pump.claimable.set()
+
+    def _free(self, pump: _Pump) -> int:
+        return self._slots - pump.in_flight
+
+
+def _make_ready(pump: _Pump, endpoints: Iterable[int]) -> None:
+    pump.ready.update(dict.fromkeys(endpoints))
+    pump.claimable.set()
+
+
+def _take(endpoints: dict[int, None], count: int) -> dict[int, None]:
+    taken = dict.fromkeys(list(endpoints)[:count])
+    for endpoint in taken:
+        del endpoints[endpoint]
+    return taken
