@@ -46,25 +46,28 @@ _KINDS_STILL_TRUE = """
     )
 """
 _GIVEN = """
-    WITH {kinds}, wanting AS MATERIALIZED (
-        SELECT kind.kind, endpoint.id AS endpoint_id, endpoint.ordered,
-            coalesce(endpoint.retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
-        FROM kind
-        JOIN subscriptions_endpoint endpoint
-            ON endpoint.consumer_id = kind.consumer_id
-            AND endpoint.deleted_at IS NULL
-            AND endpoint.event_types::text[] && string_to_array(kind.patterns, ' ')
-    ), counted AS MATERIALIZED (
-        SELECT kind.kind, count(wanting.endpoint_id) AS delivery_count
-        FROM kind LEFT JOIN wanting USING (kind) GROUP BY kind.kind
+    WITH {kinds}, wanted AS MATERIALIZED (
+        SELECT kind.*, wanting.*
+        FROM kind CROSS JOIN LATERAL (
+            SELECT count(*) AS delivery_count, array_agg(endpoint.id) AS endpoint_ids,
+                array_agg(endpoint.ordered) AS ordereds,
+                array_agg(coalesce(endpoint.retry_schedule[1], %(first_wait)s) * interval '1 second') AS waits
+            FROM subscriptions_endpoint endpoint
+            WHERE endpoint.consumer_id = kind.consumer_id
+                AND endpoint.deleted_at IS NULL
+                AND endpoint.event_types::text[] && string_to_array(kind.patterns, ' ')
+        ) wanting
     ), given AS MATERIALIZED (
-        SELECT event.*, kind.consumer_id, kind.type, kind.api_version, counted.delivery_count
+        SELECT event.*, wanted.consumer_id, wanted.type, wanted.api_version, wanted.delivery_count,
+            wanted.endpoint_ids, wanted.ordereds, wanted.waits
         FROM json_to_recordset(%(events)s::json) AS event (
             kind int, id uuid, body text, created_at timestamptz, occurred_at timestamptz, producer_id text,
             ordering_key text, sequence bigint, traceparent text
         )
-        JOIN kind USING (kind)
-        JOIN counted USING (kind)
+        -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
+        -- cannot, and `num_nulls` leaves it full.
+        FULL JOIN wanted USING (kind)
+        WHERE num_nulls(event.id, wanted.consumer_id) = 0
     ), stored AS (
         INSERT INTO deliveries_event (
             id, consumer_id, type, api_version, producer_id, body, occurred_at, created_at, ordering_key, sequence,
@@ -81,10 +84,10 @@ _PLAIN = """
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
         )
-        SELECT webhooks_uuid7(), given.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
-        FROM given JOIN wanting USING (kind)
+        SELECT webhooks_uuid7(), id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
+        FROM given CROSS JOIN LATERAL unnest(endpoint_ids, waits) AS wanting (endpoint_id, wait)
     )
-    SELECT kind, NULL::uuid, delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM wanting) FROM counted
+    SELECT kind, NULL::uuid, delivery_count, endpoint_ids FROM wanted
 """
 _NAMED_OR_ORDERED = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
@@ -95,7 +98,10 @@ _NAMED_OR_ORDERED = """
         SELECT given.id AS event_id, given.created_at, wanting.endpoint_id, wanting.wait,
             CASE WHEN wanting.ordered THEN given.ordering_key END AS ordering_key,
             CASE WHEN wanting.ordered THEN given.sequence END AS sequence
-        FROM given JOIN stored USING (id) JOIN wanting USING (kind)
+        FROM given FULL JOIN stored USING (id)
+        CROSS JOIN LATERAL unnest(given.endpoint_ids, given.waits, given.ordereds)
+            AS wanting (endpoint_id, wait, ordered)
+        WHERE num_nulls(given.id, stored.id) = 0
     ), owed AS (
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at,
@@ -114,15 +120,16 @@ _NAMED_OR_ORDERED = """
         FROM matched
         RETURNING endpoint_id
     )
-    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, (SELECT array_agg(DISTINCT endpoint_id) FROM owed)
-    FROM counted
+    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, NULL::uuid[] FROM wanted
     UNION ALL
     SELECT NULL, id, delivery_count, NULL FROM stored
+    UNION ALL
+    SELECT NULL, NULL, NULL, array_agg(DISTINCT endpoint_id) FROM owed
 """
 
 STORE_PLAIN = _GIVEN.format(kinds=_KINDS) + _PLAIN
 """Stores events that have neither an id of their producer's nor an ordering key, and one delivery for each endpoint
-that wants them. Answers with the kinds, which say how many."""
+that wants them. Answers with the kinds, which say how many and which."""
 
 STORE_PLAIN_IF_STILL_TRUE = _GIVEN.format(kinds=_KINDS_STILL_TRUE) + _PLAIN
 """The same, for kinds whose key, consumer and type are as they were believed to be. Skips the others."""
@@ -206,9 +213,10 @@ def _store(
     with connection.cursor() as cursor:
         cursor.execute(for_plain if plain else for_any, parameters)
         rows = cursor.fetchall()
-    by_kind = {kind: count for kind, event_id, count, _ in rows if event_id is None}
-    by_event = {event_id: count for _, event_id, count, _ in rows}
-    written = Written([], [], next((list(row[3]) for row in rows if row[3]), []))
+    by_kind = {kind: count for kind, _, count, _ in rows if kind is not None}
+    by_event = {event_id: count for _, event_id, count, _ in rows if event_id is not None}
+    # Two types of one consumer may name the same endpoint.
+    written = Written([], [], list({endpoint_id for *_, endpoint_ids in rows for endpoint_id in endpoint_ids or ()}))
     for (event, _), kind in zip(events, numbers, strict=True):
         count = by_kind.get(kind) if plain else by_event.get(event.id)
         if count is not None:
