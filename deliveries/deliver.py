@@ -85,7 +85,7 @@ class Pump:
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
-        self._aside: set[UUID] = set()  # let us wait, and hold all the slots that such endpoints may
+        self._aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
         self._slots = Slots(options.concurrency)
         # Leases of claims that failed: each with what else is in flight under it.
         self._retired_leases: dict[UUID, set[int]] = {}
@@ -217,7 +217,7 @@ class Pump:
         endpoint_ids, aside, share = self._slots.choose(self._ready, most=most)
         for endpoint_id in (*endpoint_ids, *aside):
             del self._ready[endpoint_id]
-        self._aside.update(aside)
+        self._aside.update(dict.fromkeys(aside))
         return endpoint_ids, share
 
     def _start(self, deliveries: Sequence[Claimed]) -> None:
@@ -290,11 +290,18 @@ class Pump:
             self._roomy.set()
             if not self._slots.in_flight:
                 self._drained.set()
-            waiting = self._full | self._aside
-            freed = waiting.intersection(delivery.endpoint_id for delivery, _ in written.batch) if waiting else set()
+            freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
             self._full -= freed
-            self._aside -= freed
             self._make_ready(freed | written.unblocked)
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """As many of those set aside as there is room for by now."""
+        if self._aside and (room := self._slots.left_for_doubtful()) > 0:
+            back = list(islice(self._aside, room))
+            for endpoint_id in back:
+                del self._aside[endpoint_id]
+            self._make_ready(back)
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""

@@ -1,11 +1,12 @@
 """Part of deliver: a pump's slots, one for each request in flight, and who holds them.
 
-A claim takes slots; they are free again once their outcomes are in the database. Receivers that let us wait may hold
-three quarters of them together, however many such receivers there are, so there is always room for those that answer.
+A claim takes slots; they are free again once their outcomes are in the database. One in four is kept for receivers that
+are known to answer: those that are not, and those that let us wait, share the others, however many there are of them.
+Of the last quarter a receiver that is new here gets one, to show that it answers.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from deliveries.claim import Claimed
@@ -13,23 +14,22 @@ from deliveries.settle import Outcome
 
 # One slot in so many is kept for receivers that answer.
 _ONE_IN = 4
-# A receiver lets us wait that has not answered any of its requests for this long (seconds), or took this long for the
-# last one (milliseconds).
-_SILENT_SECONDS = 0.25
+# A receiver lets us wait that took this long for its last answer (milliseconds), or has not answered any of its
+# requests for this long (seconds).
 _SLOW_MS = 1000
-# Receivers remembered, beyond those with requests in flight.
-_MOST_REMEMBERED = 20_000
+_SILENT_SECONDS = 0.25
+# Receivers that are remembered to answer, and to be slow.
+_MOST_REMEMBERED = 50_000
 
 
 class _Line:
     """One endpoint's requests here."""
 
-    __slots__ = ("count", "heard_at", "was_slow")
+    __slots__ = ("count", "heard_at")
 
-    def __init__(self) -> None:
+    def __init__(self, heard_at: float) -> None:
         self.count = 0
-        self.heard_at = 0.0
-        self.was_slow = False
+        self.heard_at = heard_at
 
 
 class Slots:
@@ -41,6 +41,8 @@ class Slots:
         # By identity: each is kept alive by its attempt, and then by the batch that settles it.
         self._taken: set[int] = set()
         self._lines: dict[UUID, _Line] = {}
+        self._answering: set[UUID] = set()
+        self._slow: set[UUID] = set()
 
     @property
     def free(self) -> int:
@@ -60,9 +62,7 @@ class Slots:
         for delivery in deliveries:
             line = self._lines.get(delivery.endpoint_id)
             if line is None:
-                line = self._lines[delivery.endpoint_id] = _Line()
-            if not line.count:
-                line.heard_at = now
+                line = self._lines[delivery.endpoint_id] = _Line(heard_at=now)
             line.count += 1
 
     def give_back(self, settled: Iterable[tuple[Claimed, Outcome]]) -> set[int]:
@@ -72,43 +72,54 @@ class Slots:
             line = self._lines[delivery.endpoint_id]
             line.count -= 1
             line.heard_at = now
-            line.was_slow = outcome.duration_ms >= _SLOW_MS
-            if not line.count and not line.was_slow:
+            if not line.count:
                 del self._lines[delivery.endpoint_id]
+            self._remember(delivery.endpoint_id, slow=outcome.duration_ms >= _SLOW_MS)
         self._taken -= given_back
-        if len(self._lines) > _MOST_REMEMBERED + self.count:
-            self._lines = {endpoint_id: line for endpoint_id, line in self._lines.items() if line.count}
         return given_back
 
-    def choose(self, ready: Iterable[UUID], *, most: int) -> tuple[list[UUID], list[UUID], int]:
-        """Endpoints whose turn it is, those to set aside, and how many slots each of the first may take.
+    def _remember(self, endpoint_id: UUID, *, slow: bool) -> None:
+        here, elsewhere = (self._slow, self._answering) if slow else (self._answering, self._slow)
+        if len(here) > _MOST_REMEMBERED:
+            here.clear()
+        here.add(endpoint_id)
+        elsewhere.discard(endpoint_id)
 
-        While slots are plenty, whoever is ready. When they run short, those that let us wait share what is left of
-        their three quarters, and are set aside when that is nothing.
-        """
-        waited_for = self._waited_for() if self.free * 2 < self.count else {}
-        left = self.count - self.count // _ONE_IN - sum(waited_for.values())
+    def choose(self, ready: Iterable[UUID], *, most: int) -> tuple[list[UUID], list[UUID], int]:
+        """Endpoints whose turn it is, those to set aside, and how many slots each of the first may take."""
+        left = self.left_for_doubtful()
         chosen: list[UUID] = []
         aside: list[UUID] = []
-        slow_count = 0
+        doubtful_count, share = 0, max(1, self.count // _ONE_IN)
         for endpoint_id in ready:
-            if endpoint_id in waited_for:
-                if slow_count >= left:
+            if self._is_doubtful(endpoint_id):
+                if doubtful_count < left:
+                    doubtful_count += 1
+                elif self._is_new(endpoint_id):
+                    share = 1
+                else:
                     aside.append(endpoint_id)
                     continue
-                slow_count += 1
             chosen.append(endpoint_id)
             if len(chosen) == most:
                 break
         # Rounded up: what is left over would be claimed at once, a few at a time. And no endpoint takes them all.
-        share = min(-(-self.free // max(1, len(chosen))), max(1, self.count // _ONE_IN))
-        return chosen, aside, min(share, max(1, left // slow_count)) if slow_count else share
+        share = min(share, -(-self.free // max(1, len(chosen))))
+        return chosen, aside, min(share, left // doubtful_count) if doubtful_count else share
 
-    def _waited_for(self) -> Mapping[UUID, int]:
-        """Endpoints that let us wait, or hold so many slots that it would matter if they did, and how many."""
-        long_ago, many = self._clock() - _SILENT_SECONDS, self.count // _ONE_IN
-        return {
-            endpoint_id: line.count
-            for endpoint_id, line in self._lines.items()
-            if line.was_slow or line.count > many or (line.count and line.heard_at < long_ago)
-        }
+    def left_for_doubtful(self) -> int:
+        """Slots that may still be taken by endpoints of which it is not known whether they answer."""
+        taken = sum(line.count for endpoint_id, line in self._lines.items() if self._is_doubtful(endpoint_id))
+        return self.count - self.count // _ONE_IN - taken
+
+    def _is_new(self, endpoint_id: UUID) -> bool:
+        return not (endpoint_id in self._lines or endpoint_id in self._answering or endpoint_id in self._slow)
+
+    def _is_doubtful(self, endpoint_id: UUID) -> bool:
+        """Also who holds so many slots that it would matter if it stopped answering."""
+        if endpoint_id not in self._answering:
+            return True
+        line = self._lines.get(endpoint_id)
+        return line is not None and (
+            line.heard_at < self._clock() - _SILENT_SECONDS or line.count > self.count // _ONE_IN
+        )
