@@ -17,7 +17,7 @@ import psycopg
 from benchmarks.preload import Target, add_waiting, database, ring
 from benchmarks.stand import Failed, Stand
 
-# Deliveries, whatever the number of endpoints: what is kept per endpoint is then as new to many as to few.
+# Deliveries, whatever the number of endpoints.
 WARM_UP = 400
 LOOK_SECONDS = 0.05
 SYSTEM = ("worker", "postgres", "redis")
@@ -75,6 +75,7 @@ def drain(
     count: int,
     workers: int,
     beside: Sequence[Target] = (),
+    warm_up: int = WARM_UP,
     patience_seconds: float | None = None,
     database_name: str = "webhooks",
 ) -> Drained:
@@ -83,7 +84,10 @@ def drain(
     With a patience, a drain that is not over by then is no failure: its rate is that of what was delivered.
     """
     each = max(1, count // len(targets))
-    with database(bench, database_name) as connection, at_work(bench, connection, targets, workers, database_name):
+    with (
+        database(bench, database_name) as connection,
+        at_work(bench, connection, targets, workers, database_name, warm_up=warm_up),
+    ):
         received = bench.received()
         connection.execute(VACUUM)
         with connection.transaction():
@@ -133,6 +137,8 @@ def at_work(
     targets: Sequence[Target],
     workers: int,
     database_name: str = "webhooks",
+    *,
+    warm_up: int = WARM_UP,
     **settings: str,
 ) -> Iterator[None]:
     """So many delivery workers, each with its pump running and warm; those that have not ended by then are killed."""
@@ -142,8 +148,8 @@ def at_work(
     bench.start(*names, DATABASE_URL=url, **SOON, **settings)
     try:
         bench.wait_until(lambda: _pumps_running(connection) >= workers, seconds=60, what=f"{workers} pumps", every=0.25)
-        first = targets[:WARM_UP]
-        add_waiting(connection, first, each=WARM_UP // len(first))
+        first = targets[:warm_up]
+        add_waiting(connection, first, each=warm_up // len(first))
         ring(first)
         _wait_until_drained(bench, connection, first)
         yield

@@ -73,7 +73,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     return {
         **{side: _summary(ones) for side, ones in seen.items()},
         **{f"{side}_by_noop": paired(rates[side], rates["noop"]) for side in ("single", "once", "long")},
-        "batch_by_single": paired(rates["batch"], rates["single"]),
+        **{f"{side}_by_single": paired(rates[side], rates["single"]) for side in BATCH_SIDES},
     }
 
 

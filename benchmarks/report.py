@@ -103,10 +103,13 @@ def _emit(results: Mapping[str, Any]) -> str:
             continue
         times = f"{side['p50_ms']['median']:.0f} | {side['p99_ms']['median']:.0f}"
         parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("web", "postgres", "redis"))
-        ratio = _ratio(results["measures"]["emit"].get(f"{name}_by_noop"))
-        lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {ratio} | {times} | {parts} |")
+        ratios = " | ".join(
+            _ratio(results["measures"]["emit"].get(f"{name}_by_{other}")) for other in ("noop", "single")
+        )
+        lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {ratios} | {times} | {parts} |")
     return _markdown(
-        "| | events/s | ÷ no-op, in a turn | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |", lines
+        "| | events/s | ÷ no-op, in a turn | ÷ single, in a turn | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |",
+        lines,
     )
 
 
@@ -170,6 +173,8 @@ def _growth(results: Mapping[str, Any]) -> str:
     for size, one in endpoints["sizes"].items():
         growth = _ratio(endpoints["growth"]) if size == list(endpoints["sizes"])[-1] else ""
         lines.append(f"| {int(size):,} endpoints | {one['system_cpu_ms']['median']:.3f} | {growth} | |")
+    if first := endpoints.get("first_cpu_ms"):
+        lines.append(f"| 10,000 endpoints, the first delivery to each | {first:.3f} | | |")
     for level, one in in_flight["levels"].items():
         memory = f"{one['memory_mib']['median']:.0f} MiB"
         growth = _ratio(in_flight["growth"]) if level == list(in_flight["levels"])[-1] else ""

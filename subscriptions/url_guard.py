@@ -7,6 +7,7 @@ final word, on the addresses behind the name. Both are pure: whoever asks looks 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
@@ -59,8 +60,14 @@ def parse_target(url: str, *, policy: Policy) -> Target:
             check_as_public(scheme=scheme, port=port, policy=policy)
     else:
         host = str(address)
-        check_addresses([host], scheme=scheme, port=port, policy=policy)
+        _check_literal(host, scheme, port, policy)
     return Target(url=_spell(scheme, host, port, rest), scheme=scheme, host=host, port=port, address=address)
+
+
+@lru_cache(maxsize=4096)
+def _check_literal(host: str, scheme: str, port: int, policy: Policy) -> None:
+    """Always the same verdict, and often asked: endpoints share hosts. Refusals are not remembered."""
+    check_addresses([host], scheme=scheme, port=port, policy=policy)
 
 
 def check_addresses(addresses: Iterable[str], *, scheme: str, port: int, policy: Policy) -> None:
