@@ -4,7 +4,7 @@ Ten endpoints with two thousand deliveries each, or ten thousand with two each: 
 is how many lanes a claim has to visit, and how many endpoints' statistics there are to write. Those of thousands are
 written once a minute; a drain is shorter and pays for all of them, so the largest size is shown at its dearest. All
 endpoints exist all the time; a turn uses one group. One worker, which has been at work for a while: on each side it
-has made ten thousand deliveries before, so it has met each endpoint. What the first meeting costs is a figure of its own.
+has made ten thousand deliveries before, so it has met each endpoint. What a first meeting costs is told apart.
 """
 
 from typing import Any

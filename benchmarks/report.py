@@ -103,14 +103,11 @@ def _emit(results: Mapping[str, Any]) -> str:
             continue
         times = f"{side['p50_ms']['median']:.0f} | {side['p99_ms']['median']:.0f}"
         parts = " | ".join(f"{side['cpu_ms'][part]['median']:.3f}" for part in ("web", "postgres", "redis"))
-        ratios = " | ".join(
-            _ratio(results["measures"]["emit"].get(f"{name}_by_{other}")) for other in ("noop", "single")
-        )
+        found = results["measures"]["emit"]
+        ratios = " | ".join(_ratio(found.get(f"{name}_by_{other}")) for other in ("noop", "single"))
         lines.append(f"| {shown} | {side['rate']['median']:,.0f} | {ratios} | {times} | {parts} |")
-    return _markdown(
-        "| | events/s | ÷ no-op, in a turn | ÷ single, in a turn | p50, ms | p99, ms | web, ms | PostgreSQL, ms | Redis, ms |",
-        lines,
-    )
+    head = "| | events/s | ÷ no-op, in a turn | ÷ single, in a turn | p50, ms | p99, ms"
+    return _markdown(f"{head} | web, ms | PostgreSQL, ms | Redis, ms |", lines)
 
 
 def _through(results: Mapping[str, Any]) -> str:
