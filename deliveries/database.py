@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import psycopg
 from django.db import connection
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 # After a failed statement, before the next try (seconds).
@@ -41,7 +42,7 @@ async def borrow(pool: Pool) -> AsyncIterator[psycopg.AsyncConnection]:
     async with pool.connection() as connection:
         try:
             yield connection
-        except psycopg.InternalError:
+        except ReadOnlySqlTransaction:
             await connection.close()
             raise
 
@@ -55,6 +56,6 @@ async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[
         try:
             async with borrow(pool) as connection:
                 return await run(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, PoolTimeout) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction, PoolTimeout) as error:
             logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
             await asyncio.sleep(_ERROR_PAUSE)

@@ -46,8 +46,10 @@ _CLAIM_GRACE = 5
 _GATHER_RINGS = 0.02
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
-# A pump without a free slot tells others what it cannot send, at most this often (seconds).
+# A pump without a free slot tells others what it cannot send, at most this often (seconds); one that has set endpoints
+# aside, this often.
 _HAND_ON_SECONDS = 0.02
+_HAND_ON_ASIDE_SECONDS = 0.25
 # Endpoints the sweep hands over at once.
 _SWEEP_LIMIT = 2000
 
@@ -184,6 +186,8 @@ class Pump:
             self._visit_again(endpoint_ids, claimed, share=share, limit=free)
             if self._is_awaited():
                 self._outcomes.hurry()
+            if not claimed.deliveries:
+                self._take_back()
             self._ask_again(endpoint_ids, claimed.passed_over)
             self._come_back(claimed.closed)
             self._hand_on()
@@ -200,14 +204,20 @@ class Pump:
         self._make_ready(endpoint_ids)
 
     def _hand_on(self) -> None:
-        """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep."""
-        if self._slots.free > 0 or self._stopping.is_set():
+        """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep.
+
+        They hear of those set aside too, though seldom: whoever hears them may be this pump again.
+        """
+        if self._stopping.is_set() or (self._slots.free > 0 and not self._aside):
             return
-        self._roomy.clear()
+        waiting, pause = self._aside, _HAND_ON_ASIDE_SECONDS
+        if self._slots.free <= 0:
+            self._roomy.clear()
+            waiting, pause = self._ready or self._aside, _HAND_ON_SECONDS
         now = time.monotonic()
-        if self._ready and self._listener.works and now - self._handed_on_at >= _HAND_ON_SECONDS:
+        if waiting and self._listener.works and now - self._handed_on_at >= pause:
             self._handed_on_at = now
-            self._begin(self._listener.share(list(islice(self._ready, _ENDPOINTS_PER_CLAIM))))
+            self._begin(self._listener.share(list(islice(waiting, _ENDPOINTS_PER_CLAIM))))
 
     def _next_endpoints(self) -> tuple[list[UUID], int]:
         """Whose turn it is, and how many slots each of them may take at most."""
@@ -290,17 +300,21 @@ class Pump:
             self._roomy.set()
             if not self._slots.in_flight:
                 self._drained.set()
-            freed = self._full.intersection(delivery.endpoint_id for delivery, _ in written.batch)
+            settled = {delivery.endpoint_id for delivery, _ in written.batch}
+            freed = self._full & settled
             self._full -= freed
             self._make_ready(freed | written.unblocked)
-            self._take_back()
+            self._take_back(settled)
 
-    def _take_back(self) -> None:
-        """As many of those set aside as there is room for by now."""
-        if self._aside and (room := self._slots.left_for_doubtful()) > 0:
-            back = list(islice(self._aside, room))
-            for endpoint_id in back:
-                del self._aside[endpoint_id]
+    def _take_back(self, settled: Iterable[UUID] = ()) -> None:
+        """Those set aside that have just answered, and as many of the others as there is room for by now."""
+        if not self._aside:
+            return
+        back = [endpoint_id for endpoint_id in settled if endpoint_id in self._aside]
+        back += islice(self._aside, max(0, self._slots.left_for_doubtful()))
+        for endpoint_id in back:
+            self._aside.pop(endpoint_id, None)
+        if back:
             self._make_ready(back)
 
     def _is_awaited(self) -> bool:
@@ -319,7 +333,9 @@ class Pump:
                 self._make_ready(heard)
                 if self._slots.free <= 0:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
-                await asyncio.sleep(_GATHER_RINGS)
+                # Where slots are few, those at hand would have all the turns until a long pause is over.
+                few = min(1, self._slots.count / _ENDPOINTS_PER_CLAIM)
+                await asyncio.sleep(_GATHER_RINGS * few)
 
     async def _sweep(self) -> None:
         """What one pump finds, all share. One that was told to stop leaves it to others, who can send it."""

@@ -2,7 +2,7 @@
 
 A claim takes slots; they are free again once their outcomes are in the database. One in four is kept for receivers that
 are known to answer: those that are not, and those that let us wait, share the others, however many there are of them.
-Of the last quarter a receiver that is new here gets one, to show that it answers.
+Of half of the last quarter a receiver that is new here gets one, to show that it answers.
 """
 
 import time
@@ -95,7 +95,7 @@ class Slots:
             if self._is_doubtful(endpoint_id):
                 if doubtful_count < left:
                     doubtful_count += 1
-                elif self._is_new(endpoint_id):
+                elif self._is_new(endpoint_id) and len(chosen) < self.free - self.count // _ONE_IN // 2:
                     share = 1
                 else:
                     aside.append(endpoint_id)

@@ -397,8 +397,10 @@ class _Connector(aiohttp.TCPConnector):
             wire.close()
 
     def forget_all_idle(self) -> None:
-        for key in list(self._conns):
-            self.forget_idle(key)
+        """At once: closed politely, one with TLS waits for its receiver."""
+        for wire, _ in [idle for kept in self._conns.values() for idle in kept]:
+            wire.abort()
+        self._conns.clear()
 
 
 class _Route(NamedTuple):

@@ -1,6 +1,7 @@
 """The catalogue of event types, and the patterns by which endpoints ask for them."""
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -15,8 +16,8 @@ _SEGMENT = r"[A-Za-z0-9_\-]+"
 NAME = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")
 PATTERN = re.compile(rf"\*|{_SEGMENT}(\.{_SEGMENT})*(\.\*)?")
 MAX_NAME_LENGTH = 255
-# Steps one check of an event may take on account of its schema alone, each reference followed each time.
-MAX_SCHEMA_STEPS = 20_000
+# How large a schema may be with each reference written out each time. As many steps take some milliseconds.
+MAX_SCHEMA_STEPS = 2_000_000
 
 
 def is_name(text: str) -> bool:
@@ -128,37 +129,55 @@ def _refuse(uri: str) -> Any:
 def _steps(schema: Any) -> int:
     """How large a schema is with every reference written out: forty lines that name each other twice are 2^40 steps.
 
-    One that leads back to itself counts nothing more: the validator sees to those.
+    More than a check would take, since most references are about different parts of the data; so the limit is wide. One
+    that leads back to itself counts nothing more: the validator sees to those.
     """
+    named: dict[Any, Any] = {}
     counted: dict[int, int] = {}
 
+    def learn(node: Any) -> None:
+        if isinstance(node, dict):
+            named.update(
+                {f"#{node[key]}": node for key in ("$anchor", "$dynamicAnchor") if isinstance(node.get(key), str)}
+            )
+            if isinstance(node.get("$id"), str):
+                named[node["$id"]] = node
+        for inner in _inner(node):
+            learn(inner)
+
     def count(node: Any) -> int:
-        if not isinstance(node, dict | list):
-            return 0
         if id(node) not in counted:
             counted[id(node)] = 0
-            inner = list(node.values()) if isinstance(node, dict) else node
+            parts = list(_inner(node))
             if isinstance(node, dict):
-                inner.append(_pointed_to(schema, node.get("$ref")))
-            counted[id(node)] = 1 + sum(count(part) for part in inner)
+                references = [node[key] for key in ("$ref", "$dynamicRef") if isinstance(node.get(key), str)]
+                parts += [_pointed_to(schema, reference, named) for reference in references]
+            counted[id(node)] = 1 + sum(count(part) for part in parts if isinstance(part, dict | list))
         return counted[id(node)]
 
     try:
+        learn(schema)
         return count(schema)
     except RecursionError:
         return MAX_SCHEMA_STEPS + 1
 
 
-def _pointed_to(schema: Any, reference: Any) -> Any:
-    """What `#/…` points to in the schema; None for anything else."""
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
+def _inner(node: Any) -> Iterable[Any]:
+    if isinstance(node, dict):
+        return node.values()
+    return node if isinstance(node, list) else ()
+
+
+def _pointed_to(schema: Any, reference: str, named: Mapping[str, Any]) -> Any:
+    """What a reference means inside the schema; None for one that leads outside it."""
+    if not reference.startswith("#/"):
+        return named.get(reference)
     for step in unquote(reference[2:]).split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(schema, dict):
             schema = schema.get(name)
+        elif isinstance(schema, list) and name.isdecimal() and len(name) < 9 and int(name) < len(schema):
+            schema = schema[int(name)]
         else:
-            schema = (
-                schema[int(name)] if isinstance(schema, list) and name.isdecimal() and int(name) < len(schema) else None
-            )
+            return None
     return schema

@@ -624,7 +624,7 @@ def test_hundreds_with_deep_backlogs_keep_nobody_waiting_in_the_bell(
 
 def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer, redis_client: "redis.Redis") -> None:
     """Regression: it kept the endpoints to itself, and other pumps heard of them only from the next sweep."""
-    endpoints = [new_endpoint(acme) for _ in range(8)]
+    endpoints = [new_endpoint(acme) for _ in range(4)]
     accept(acme, 2)
     under_way: list[httpx.Request] = []
 
@@ -636,17 +636,17 @@ def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer,
             await answer.wait()
             return httpx.Response(200)
 
-        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 8, "sweep_seconds": 3600}
+        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 4, "sweep_seconds": 3600}
         async with running_pumps(**never) as first:
             bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
-            await until(lambda: len(under_way) == 8, first)
+            await until(lambda: len(under_way) == 4, first)
             async with running_pumps(**never) as second:
-                await until(lambda: len(under_way) == 16, second)
+                await until(lambda: len(under_way) == 8, second)
                 answer.set()
 
     asyncio.run(main())
 
-    assert [states(endpoint) for endpoint in endpoints] == [["delivered"] * 2] * 8
+    assert [states(endpoint) for endpoint in endpoints] == [["delivered"] * 2] * 4
 
 
 def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(

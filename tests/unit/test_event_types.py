@@ -1,5 +1,6 @@
 """subscriptions/event_types.py: names, the patterns endpoints ask by, and schemas that reach for nothing."""
 
+import random
 from typing import Any
 
 import pytest
@@ -80,10 +81,40 @@ def test_a_schemas_pattern_that_would_take_for_ever_is_judged_at_once() -> None:
     assert not validator.is_valid({"a": "a" * 5000 + "!"})
 
 
-def chain(length: int) -> dict[str, Any]:
+def chain(length: int, name: str = "#/$defs/a%d", key: str = "$ref", **names: str) -> dict[str, Any]:
     """Each names the next one twice."""
-    links = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(length)}
-    return {"$ref": "#/$defs/a0", "$defs": {**links, f"a{length}": {"type": "object"}}}
+    links = {
+        f"a{n}": {"allOf": [{key: name % (n + 1)}] * 2, **{each: text % n for each, text in names.items()}}
+        for n in range(length)
+    }
+    last = {"type": "object", **{each: text % length for each, text in names.items()}}
+    return {"$ref": name % 0, "$defs": {**links, f"a{length}": last}}
+
+
+ANCHORED: dict[str, Any] = {"name": "#a%d", "$anchor": "a%d"}
+WITH_IDS: dict[str, Any] = {"name": "urn:a%d", "$id": "urn:a%d"}
+DYNAMIC: dict[str, Any] = {"name": "#a%d", "key": "$dynamicRef", "$dynamicAnchor": "a%d"}
+
+
+@pytest.mark.parametrize("spelling", [ANCHORED, WITH_IDS, DYNAMIC])
+def test_references_of_any_spelling_are_followed(spelling: dict[str, Any]) -> None:
+    check_schemas([{"schema": chain(6, **spelling), "example": {}}])
+    with pytest.raises(SchemaInvalid, match="too often"):
+        check_schemas([{"schema": chain(40, **spelling), "example": {}}])
+
+
+def test_a_model_of_thirty_types_that_name_each_other_is_an_ordinary_schema() -> None:
+    """References under different names are about different parts of the data, and cost nothing together."""
+    dice = random.Random(7)
+    types = {
+        f"t{n}": {
+            "type": "object",
+            "properties": {f"s{k}": {"type": "string"} for k in range(6)}
+            | {f"r{k}": {"$ref": f"#/$defs/t{dice.randrange(30)}"} for k in range(3)},
+        }
+        for n in range(30)
+    }
+    check_schemas([{"schema": {"$defs": types, "$ref": "#/$defs/t0"}, "example": {"s1": "x"}}])
 
 
 def test_references_that_double_with_every_step_are_refused_before_anything_is_checked_with_them() -> None:

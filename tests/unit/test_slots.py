@@ -32,6 +32,8 @@ def clock() -> Clock:
 
 
 NUMBERS = count(1)
+# Slots know deliveries by identity, so they must not be gone before they are settled.
+UNDER_WAY: list[Claimed] = []
 
 
 def claimed(endpoint_id: UUID) -> Claimed:
@@ -56,6 +58,7 @@ def settled(delivery: Claimed, duration_ms: int = 20) -> tuple[Claimed, Outcome]
 def hold(slots: Slots, endpoint_ids: list[UUID], each: int) -> list[Claimed]:
     deliveries = [claimed(endpoint_id) for endpoint_id in endpoint_ids for _ in range(each)]
     slots.take(deliveries)
+    UNDER_WAY.extend(deliveries)
     return deliveries
 
 
@@ -91,6 +94,8 @@ def test_one_that_is_new_gets_one_of_the_last_quarter_to_show_that_it_answers(cl
     assert slots.choose(ANSWERING[:1], most=10) == (ANSWERING[:1], [], 1)
     hold(slots, ANSWERING[:1], 1)
     assert slots.choose(ANSWERING[:1], most=10)[:2] == ([], ANSWERING[:1])
+    # However many come, the last ones are for those that have shown it.
+    assert slots.choose(ANSWERING[1:50], most=50)[:2] == (ANSWERING[1:13], ANSWERING[13:50])
 
 
 def test_below_three_quarters_the_others_share_what_is_left(clock: Clock) -> None:
