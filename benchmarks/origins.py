@@ -49,7 +49,7 @@ def by_receiver(bench: Stand, *, count: int) -> dict[str, Any]:
                 url = f"{scheme}://{host}:{port}/{path}"
                 # Without the first: there is no 127.0.1.0 here.
                 targets = add_endpoints(name="origin", count=ORIGINS + 1, url=url, max_in_flight=10)[1:]
-                one = drain(stand, targets, count=count, workers=1)
+                one = drain(stand, targets, count=count, workers=1, asks_receiver=False)
                 found[f"{scheme}_{kind}"] = {"cpu_ms": significant(one.cpu_ms["worker"]), "rate": significant(one.rate)}
                 say(f"{scheme}, {kind}: {one.cpu_ms['worker']:.3f} ms of a worker's CPU each")
     return found
