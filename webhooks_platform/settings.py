@@ -138,7 +138,6 @@ CELERY_TASK_ROUTES = {"deliveries.deliver_due": {"queue": "deliveries"}}
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # Connections are kept from task to task; dead ones are left (webhooks_platform/celery.py).
