@@ -17,7 +17,7 @@ from django.test import Client
 from django.test.client import ClientHandler
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import bell, database, sweep, tasks
+from deliveries import bell, database, sweep, tally, tasks
 from deliveries.api.emit import quickly
 from deliveries.database import Pool
 from deliveries.deliver import Pump
@@ -69,6 +69,14 @@ class Api:
             content_type="application/json",
             headers={**self._headers, **(headers or {})},
         )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def statistics_stay_in_memory() -> Iterator[None]:
+    """A thread of the web process writes them by itself, and the rows would be there in whatever test comes next."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "FLUSH_SECONDS", 3600.0)
+        yield
 
 
 @pytest.fixture
