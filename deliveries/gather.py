@@ -133,7 +133,7 @@ def _answers(items: Sequence[_Item], own: BaseDatabaseWrapper) -> dict[int, byte
         # One of them cannot be stored, and so none was. Each finds out by itself.
         return {}
     bell.ring(written.endpoint_ids)
-    tally.count_accepted(event.consumer_id for event in written.stored)
+    tally.count_accepted([event.consumer_id for event in written.stored])
     log_accepted(written.stored)
     return answers
 

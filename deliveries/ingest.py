@@ -143,7 +143,7 @@ def log_accepted(events: Sequence[Stored]) -> None:
         [event] = events
         fields: dict[str, Any] = {
             "event": event.public_id,
-            "consumer": ids.show("con", event.consumer_id),
+            "consumer": ids.show_often("con", event.consumer_id),
             "event_type": event.type,
             "deliveries": event.delivery_count,
         }
@@ -151,7 +151,7 @@ def log_accepted(events: Sequence[Stored]) -> None:
     elif events:
         fields = {
             "events": [event.public_id for event in events],
-            "consumers": [ids.show("con", consumer_id) for consumer_id in {event.consumer_id for event in events}],
+            "consumers": list({ids.show_often("con", event.consumer_id) for event in events}),
             "event_types": sorted({event.type for event in events}),
             "deliveries": sum(event.delivery_count for event in events),
         }

@@ -240,4 +240,4 @@ def time_of(value: str, name: str) -> datetime:
 def _count(outcome: Outcome) -> None:
     accepted = [result.event for result in outcome.results if isinstance(result, Accepted)]
     ingest.log_accepted(accepted)
-    tally.count_accepted(event.consumer_id for event in accepted)
+    tally.count_accepted([event.consumer_id for event in accepted])

@@ -23,18 +23,20 @@ def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
     if not item.keys() >= _REQUIRED:
         return _errors(item)
     for name, value in item.items():
-        if name in _FITS and not _FITS[name](value):
+        fits = _FITS.get(name)
+        if fits is not None and not fits(value):
             return _errors(item)
     get = item.get
+    # In the order of its fields: by name, it takes twice as long.
     return NewEvent(
         item["consumer"],
         item["type"],
         item["data"],
-        producer_id=get("id"),
-        api_version=get("api_version"),
-        occurred_at=_time(item["occurred_at"]) if "occurred_at" in item else None,
-        ordering_key=get("ordering_key"),
-        traceparent=traceparent,
+        get("id"),
+        get("api_version"),
+        _time(item["occurred_at"]) if "occurred_at" in item else None,
+        get("ordering_key"),
+        traceparent,
     )
 
 

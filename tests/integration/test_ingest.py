@@ -1,11 +1,15 @@
 """deliveries/ingest.py through the API: accept once, store exactly, fan out."""
 
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
 import pytest
 
 from deliveries.models import Delivery, Event
-from subscriptions import endpoints
+from subscriptions import endpoints, ids
 from subscriptions.models import Consumer
 from tests.conftest import Api
+from tests.walk import accept
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,3 +28,34 @@ def test_an_event_is_stored_with_one_delivery_per_endpoint_that_wants_it(produce
     assert Event.objects.count() == 1
     assert Delivery.objects.count() == 3
     assert producer.get(f"events/{answer.json()['id']}/").json() == answer.json()
+
+
+@pytest.mark.parametrize("extra", [{}, {"ordering_key": "a"}])
+def test_the_deliveries_of_a_batch_have_ids_of_their_own_that_say_when(
+    extra: dict[str, str], producer: Api, acme: Consumer
+) -> None:
+    for _ in range(3):
+        endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
+    before = ids.first_at(datetime.now(UTC))
+
+    for _ in range(2):
+        assert producer.post("events/batch/", {"events": [EVENT | extra] * 20}).status_code == 202
+
+    made = sorted(Delivery.objects.values_list("id", flat=True))
+    assert len(set(made)) == 120
+    assert {each.version for each in made} == {7}
+    assert before <= made[0] <= made[-1] < ids.first_at(datetime.now(UTC) + timedelta(seconds=1))
+
+
+def test_the_last_id_there_is_leaves_room_for_a_batch(acme: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
+    last = UUID(int=2**128 - 1)
+    new_uuid = ids.new_uuid
+    made = iter([new_uuid(), new_uuid(), last])
+    monkeypatch.setattr(ids, "new_uuid", lambda: next(made))
+
+    accept(acme, 2)
+
+    assert Delivery.objects.count() == 6
+    assert {each.int >> 48 for each in Delivery.objects.values_list("id", flat=True)} == {last.int >> 48}

@@ -1,5 +1,6 @@
 """subscriptions/ids.py: UUIDs shown as TypeIDs, checked against the specification's own vectors."""
 
+import pickle
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -95,3 +96,19 @@ def test_an_id_carries_the_millisecond_it_was_made_in() -> None:
 
 def test_a_range_of_times_is_a_range_of_ids() -> None:
     assert ids.first_at(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == UUID("00000000-03e8-0000-0000-000000000000")
+
+
+def test_a_new_id_is_like_any_other_uuid() -> None:
+    made = ids.new_uuid()
+    same = UUID(str(made))
+
+    assert (made.version, made.variant) == (7, "specified in RFC 4122")
+    assert (made, hash(made), repr(made), made.is_safe) == (same, hash(same), repr(same), same.is_safe)
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert UUID(ids.new_text()).version == 7
+
+
+@settings(deadline=None)
+@given(st.lists(st.uuids()))
+def test_many_are_written_as_postgresql_reads_them(uuids: list[UUID]) -> None:
+    assert [UUID(part) for part in ids.as_array(uuids).strip("{}").split(",") if part] == uuids
