@@ -56,7 +56,7 @@ async def attempt(
         started_at=sent.started_at,
         duration_ms=sent.duration_ms,
         url=delivery.url,
-        request_headers=prepare.signer_of(delivery).redacted(outgoing) if outgoing else (),
+        request_headers=prepare.redacted(delivery, outgoing) if outgoing else (),
         address=sent.address,
         status_code=facts.status_code,
         error_kind=f"http_{facts.status_code}" if failed else facts.error_kind,

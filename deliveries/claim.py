@@ -14,13 +14,15 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
+from subscriptions import ids
+
 LOCK_LANES = """
     -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
     SELECT set_config('synchronous_commit', 'off', true),
         set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)
     FROM (
         SELECT endpoint_id FROM subscriptions_lane
-        WHERE endpoint_id = ANY (%(endpoint_ids)s) AND opens_at <= statement_timestamp()
+        WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[]) AND opens_at <= statement_timestamp()
         ORDER BY endpoint_id
         FOR NO KEY UPDATE SKIP LOCKED
     ) locked
@@ -44,7 +46,8 @@ CLAIM_DUE = """
             ) AS tokens
         FROM subscriptions_endpoint endpoint
         JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
-        WHERE endpoint.id = ANY (string_to_array(current_setting('webhooks.lanes'), ',')::uuid[])
+        -- In a query of its own: or else it would be read again for each endpoint that the plan looks at.
+        WHERE endpoint.id = ANY ((SELECT string_to_array(current_setting('webhooks.lanes'), ',')::uuid[])::uuid[])
             AND endpoint.status = 'active' AND endpoint.deleted_at IS NULL
             AND NOT EXISTS (
                 SELECT FROM subscriptions_hold held
@@ -96,7 +99,7 @@ CLAIM_DUE = """
 FIND_CLOSED = """
     SELECT endpoint_id, extract(epoch FROM opens_at - statement_timestamp())::float8
     FROM subscriptions_lane
-    WHERE endpoint_id = ANY (%(endpoint_ids)s) AND opens_at > statement_timestamp()
+    WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[]) AND opens_at > statement_timestamp()
 """
 """Which lanes are closed, and for how many seconds: those that were, and those that just ran out of tokens."""
 
@@ -143,14 +146,15 @@ async def claim(
     connection: AsyncConnection, *, endpoint_ids: Sequence[UUID], lease_id: UUID, share: int, limit: int
 ) -> Claim:
     """At most `share` deliveries per endpoint and `limit` in all."""
+    asked = ids.as_array(endpoint_ids)
     # What a pipeline sends at once is one transaction, and each statement in it has a snapshot of its own.
     async with connection.pipeline():
         lanes = connection.cursor()
-        await lanes.execute(LOCK_LANES, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
+        await lanes.execute(LOCK_LANES, {"endpoint_ids": asked}, prepare=True)
         due = connection.cursor(binary=True, row_factory=args_row(Claimed))
         await due.execute(CLAIM_DUE, {"lease_id": lease_id, "share": share, "limit": limit}, prepare=True)
         later = connection.cursor()
-        await later.execute(FIND_CLOSED, {"endpoint_ids": list(endpoint_ids)}, prepare=True)
+        await later.execute(FIND_CLOSED, {"endpoint_ids": asked}, prepare=True)
     locked = set((await lanes.fetchone() or [None])[-1] or [])
     closed: dict[UUID, float] = dict(await later.fetchall())
     return Claim(

@@ -34,7 +34,8 @@ from subscriptions import ids
 
 # Endpoints visited by one claim.
 _ENDPOINTS_PER_CLAIM = 200
-# Slots that an endpoint may use at one claim, at least, where so many are free.
+# Slots that an endpoint may use at one claim, at least, where so many are free. One that uses up its share is visited
+# again, and where most have a single delivery that would be twice the visits.
 _SHARE = 4
 # An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
 _PASSED_OVER_PAUSE = 0.005
@@ -89,6 +90,8 @@ class Pump:
         self._full: set[UUID] = set()  # at their cap, with more to send
         self._aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
         self._slots = Slots(options.concurrency)
+        # What an endpoint had at the last claim, as far as it showed: so many are asked that one claim fills the slots.
+        self._each = float(_SHARE)
         # Leases of claims that failed: each with what else is in flight under it.
         self._retired_leases: dict[UUID, set[int]] = {}
         self._outcomes = Outcomes(pool, breaker=options.breaker, is_awaited=self._is_awaited)
@@ -223,8 +226,10 @@ class Pump:
         """Whose turn it is, and how many slots each of them may take at most."""
         if self._slots.free <= 0:
             return [], 0
-        most = min(_turns(self._slots.free), _ENDPOINTS_PER_CLAIM)
-        endpoint_ids, aside, share = self._slots.choose(self._ready, most=most)
+        # Where slots are few, one each, so that nobody waits long for a turn.
+        least, each = (_SHARE, self._each) if self._slots.free >= _SHARE**2 else (1, 1)
+        most = min(int(self._slots.free / each), _ENDPOINTS_PER_CLAIM)
+        endpoint_ids, aside, share = self._slots.choose(self._ready, most=most, least_share=least)
         for endpoint_id in (*endpoint_ids, *aside):
             del self._ready[endpoint_id]
         self._aside.update(dict.fromkeys(aside))
@@ -245,14 +250,20 @@ class Pump:
     def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
         """Those that used up their share, and all that came too late for a slot: they may have more to send."""
         rooms = {delivery.endpoint_id: delivery.room for delivery in claimed.deliveries}
-        counts = Counter(delivery.endpoint_id for delivery in claimed.deliveries)
+        counts = Counter([delivery.endpoint_id for delivery in claimed.deliveries])
+        each = len(claimed.deliveries) / max(1, len(counts))
+        # Who used up its share may have had any number.
+        self._each = min(_SHARE, max(1, each)) if each < share else _SHARE
         enough = 0 if len(claimed.deliveries) >= limit else share
         self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
         # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
         elsewhere = self._full.union(claimed.closed, claimed.passed_over)
-        self._make_ready(
-            endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere
-        )
+        again = [endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere]
+        # Who came too late is first next time, when so few are asked that nobody comes too late.
+        if late := [endpoint_id for endpoint_id in again if not counts[endpoint_id]]:
+            self._ready = {**dict.fromkeys(late), **self._ready}
+            self._each = _SHARE
+        self._make_ready(again)
 
     def _ask_again(self, asked: Iterable[UUID], passed_over: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
@@ -286,7 +297,7 @@ class Pump:
             user_agent=self._options.user_agent,
             is_well=self._outcomes.is_well,
         )
-        self._outcomes.add(delivery, outcome)
+        self._outcomes.add(delivery, outcome, is_awaited=delivery.endpoint_id in self._full)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -319,7 +330,7 @@ class Pump:
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
-        return bool(self._full) or self._slots.free <= 0 or self._stopping.is_set()
+        return self._slots.free <= 0 or self._stopping.is_set() or self._outcomes.has_any_of(self._full)
 
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -393,12 +404,3 @@ class Pump:
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
             if idle and self._listener.works and not self._slots.in_flight and not self._ready:
                 self.stop()
-
-
-def _turns(free: int) -> int:
-    """How many endpoints have their turn at so many free slots.
-
-    Each with a few slots: one that uses up its share is visited again, and where most have a single delivery that would
-    be twice the visits. Where slots are few, one slot each, so that nobody waits long for a turn.
-    """
-    return free // _SHARE if free >= _SHARE**2 else free

@@ -7,7 +7,7 @@ pause (429, 502, 503, 504, Retry-After), an open breaker with its cool-down, and
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from deliveries import retry
@@ -48,8 +48,7 @@ class Lane:
         return self.failure_count == 0 and self.allowance is None
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """What one attempt says about its endpoint."""
 
     succeeded: bool

@@ -91,6 +91,11 @@ def outgoing(delivery: Claimed, *, user_agent: str, timestamp: int) -> Outgoing:
     return Outgoing(url=delivery.url, headers=headers, body=body, timeout_seconds=delivery.timeout_seconds)
 
 
+def redacted(delivery: Claimed, request: Outgoing) -> Sequence[tuple[str, str]]:
+    """The request's headers as they may be stored."""
+    return signer_of(delivery).redacted(request) if delivery.headers_encrypted else request.headers
+
+
 def thin(body: bytes) -> bytes:
     """The stored body without its data: a pure function of stored bytes, so it is the same for every attempt."""
     whole = orjson.loads(body)

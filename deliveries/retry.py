@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 JITTER = 0.2
 LONGEST_RETRY_AFTER = timedelta(hours=24)
@@ -31,8 +32,7 @@ class Dead:
 Verdict = Delivered | RetryAt | Dead
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known of an attempt: an answer, or the kind of error that stood in its place."""
 
     status_code: int | None

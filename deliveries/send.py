@@ -89,7 +89,7 @@ async def send(request: Outgoing, *, transport: httpx.AsyncBaseTransport) -> Ans
     trail = Trail()
     try:
         # One deadline over everything: a receiver that drips a byte a second is cut off like one that says nothing.
-        async with asyncio.timeout(request.timeout_seconds):
+        with _Deadline(request.timeout_seconds):
             response = await transport.handle_async_request(
                 Post(url=request.url, headers=request.headers, body=request.body, trail=trail)
             )
@@ -112,6 +112,32 @@ async def send(request: Outgoing, *, transport: httpx.AsyncBaseTransport) -> Ans
         duration_ms=_milliseconds_since(clock),
         address=trail.address,
     )
+
+
+class _Deadline:
+    """What `asyncio.timeout` does, at a third of its price, which every attempt pays."""
+
+    __slots__ = ("_cancelling", "_is_over", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        assert task is not None
+        self._task, self._cancelling, self._is_over = task, task.cancelling(), False
+        self._timer = loop.call_later(self._seconds, self._end)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._timer.cancel()
+        # Cancelled by nobody else: then it was the deadline, and nobody need know of the cancellation.
+        if self._is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
 
 
 async def _read(response: httpx.Response) -> tuple[bytes, bool]:

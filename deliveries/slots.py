@@ -85,7 +85,7 @@ class Slots:
         here.add(endpoint_id)
         elsewhere.discard(endpoint_id)
 
-    def choose(self, ready: Iterable[UUID], *, most: int) -> tuple[list[UUID], list[UUID], int]:
+    def choose(self, ready: Iterable[UUID], *, most: int, least_share: int = 1) -> tuple[list[UUID], list[UUID], int]:
         """Endpoints whose turn it is, those to set aside, and how many slots each of the first may take."""
         left = self.left_for_doubtful()
         chosen: list[UUID] = []
@@ -104,7 +104,7 @@ class Slots:
             if len(chosen) == most:
                 break
         # Rounded up: what is left over would be claimed at once, a few at a time. And no endpoint takes them all.
-        share = min(share, -(-self.free // max(1, len(chosen))))
+        share = min(share, max(least_share, -(-self.free // max(1, len(chosen)))))
         return chosen, aside, min(share, left // doubtful_count) if doubtful_count else share
 
     def left_for_doubtful(self) -> int:

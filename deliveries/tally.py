@@ -6,12 +6,11 @@ for them. What must be exact (what is owed, what is dead) is read from the deliv
 summed up later (rollup.py).
 """
 
-import collections
 import logging
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -75,18 +74,20 @@ logger = logging.getLogger(__name__)
 class Counts:
     """One subject, one minute."""
 
-    __slots__ = ("accepted", "dead", "delivered", "durations", "failed", "latencies")
+    __slots__ = ("accepted", "dead", "delivered", "durations", "failed", "kind", "latencies")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: TallySubject) -> None:
+        self.kind = kind
         self.accepted = self.delivered = self.failed = self.dead = 0
-        self.durations = [0] * BUCKETS
-        self.latencies = [0] * BUCKETS
+        # As long as they need to be: most end early.
+        self.durations: list[int] = []
+        self.latencies: list[int] = []
 
 
-# What is counted: a minute (since 1970) and a subject.
-_Subject = tuple[TallySubject, UUID]
-_Counted = dict[tuple[int, _Subject], Counts]
-_EVERYTHING: _Subject = (TallySubject.EVERYTHING, EVERYTHING)
+# By the minute (since 1970) and the subject's id, as a number: a UUID's own hash is slow.
+_Counted = dict[tuple[int, int], Counts]
+# An enum's members are slow to look up, too.
+_EVERYTHING, _CONSUMER, _ENDPOINT = TallySubject.EVERYTHING, TallySubject.CONSUMER, TallySubject.ENDPOINT
 
 
 class Counter:
@@ -100,31 +101,34 @@ class Counter:
     def attempted(self, delivery: Claimed, outcome: Outcome) -> None:
         now = time.time()
         minute = int(now) // 60
-        endpoint = (TallySubject.ENDPOINT, delivery.endpoint_id)
-        consumer = (TallySubject.CONSUMER, delivery.consumer_id)
         duration = bisect_left(BOUNDS_MS, outcome.duration_ms)
         # A replay says nothing about how fast events arrive.
         first_round = delivery.number == delivery.attempt_in_round
         # An event's id begins with the millisecond at which it was accepted.
         latency = bisect_left(BOUNDS_MS, now * 1000 - (delivery.event_id.int >> 80)) if first_round else None
+        is_delivered, is_dead = isinstance(outcome.verdict, Delivered), isinstance(outcome.verdict, Dead)
         for counts in (
-            _of(self._overall, minute, _EVERYTHING),
-            _of(self._subjects, minute, consumer),
-            _of(self._subjects, minute, endpoint),
+            _of(self._overall, minute, EVERYTHING, _EVERYTHING),
+            _of(self._subjects, minute, delivery.consumer_id, _CONSUMER),
+            _of(self._subjects, minute, delivery.endpoint_id, _ENDPOINT),
         ):
-            counts.durations[duration] += 1
-            if not isinstance(outcome.verdict, Delivered):
+            _add(counts.durations, duration)
+            if not is_delivered:
                 counts.failed += 1
-                counts.dead += isinstance(outcome.verdict, Dead)
+                counts.dead += is_dead
                 continue
             counts.delivered += 1
             if latency is not None:
-                counts.latencies[latency] += 1
+                _add(counts.latencies, latency)
 
-    def accepted(self, consumer_id: UUID, count: int) -> None:
+    def accepted(self, consumer_ids: Collection[UUID]) -> None:
+        """One for each time that a consumer is named."""
+        if not consumer_ids:
+            return
         minute = int(time.time()) // 60
-        _of(self._overall, minute, _EVERYTHING).accepted += count
-        _of(self._subjects, minute, (TallySubject.CONSUMER, consumer_id)).accepted += count
+        _of(self._overall, minute, EVERYTHING, _EVERYTHING).accepted += len(consumer_ids)
+        for consumer_id in consumer_ids:
+            _of(self._subjects, minute, consumer_id, _CONSUMER).accepted += 1
 
     def take(self, *, whole: bool = False) -> Iterator[str]:
         """What was counted since the last time, as ADD wants it, some hundreds of rows at a time.
@@ -150,11 +154,18 @@ def _documents(overall: _Counted, subjects: _Counted) -> Iterator[str]:
         yield orjson.dumps([_row(*key, counts) for key, counts in part]).decode()
 
 
-def _of(counted: _Counted, minute: int, subject: _Subject) -> Counts:
-    counts = counted.get((minute, subject))
+def _of(counted: _Counted, minute: int, subject_id: UUID, kind: TallySubject) -> Counts:
+    key = (minute, subject_id.int)
+    counts = counted.get(key)
     if counts is None:
-        counts = counted[minute, subject] = Counts()
+        counts = counted[key] = Counts(kind)
     return counts
+
+
+def _add(buckets: list[int], place: int) -> None:
+    if place >= len(buckets):
+        buckets += [0] * (place + 1 - len(buckets))
+    buckets[place] += 1
 
 
 async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole: bool = False) -> None:
@@ -166,26 +177,22 @@ async def flush(counter: Counter, connection: psycopg.AsyncConnection, *, whole:
         logger.warning("tally.lost", extra={"fields": {"error": repr(error)}})
 
 
-def count_accepted(consumer_ids: Iterable[UUID]) -> None:
+def count_accepted(consumer_ids: Collection[UUID]) -> None:
     """For the web server: counted here, written by a thread of this process."""
     _writer().count(consumer_ids)
 
 
-def _row(minute: int, subject: _Subject, counts: Counts) -> dict[str, Any]:
-    kind, subject_id = subject
+def _row(minute: int, subject_id: int, counts: Counts) -> dict[str, Any]:
     return {
-        "kind": kind.value, "id": subject_id, "at": minute * 60, "accepted": counts.accepted,
+        "kind": counts.kind.value, "id": f"{subject_id:032x}", "at": minute * 60, "accepted": counts.accepted,
         "delivered": counts.delivered, "failed": counts.failed, "dead": counts.dead,
         "durations": _literal(counts.durations), "latencies": _literal(counts.latencies),
     }  # fmt: skip
 
 
-def _literal(counts: list[int]) -> str:
-    """Without the empty buckets at the end: most are."""
-    end = len(counts)
-    while end and not counts[end - 1]:
-        end -= 1
-    return "{" + ",".join(map(str, counts[:end])) + "}"
+def _literal(buckets: list[int]) -> str:
+    """As PostgreSQL reads an array."""
+    return "{" + str(buckets)[1:-1] + "}"
 
 
 class _Writer:
@@ -196,11 +203,9 @@ class _Writer:
         self._lock = threading.Lock()
         threading.Thread(target=self._run, name="tally", daemon=True).start()
 
-    def count(self, consumer_ids: Iterable[UUID]) -> None:
-        counts = collections.Counter(consumer_ids)
+    def count(self, consumer_ids: Collection[UUID]) -> None:
         with self._lock:
-            for consumer_id, count in counts.items():
-                self._counter.accepted(consumer_id, count)
+            self._counter.accepted(consumer_ids)
 
     def _run(self) -> None:
         while True:

@@ -9,6 +9,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         written = b"" if self._proxy else _written(request, route.start)
         if fresh:
             route.connector.forget_idle(dialled.connection_key)
-        connection = await self._connect(route.connector, dialled)
+        connection = route.connector.idle(dialled) or await self._connect(route.connector, dialled)
         wire = connection.protocol
         assert isinstance(wire, _Wire)
         if wire.should_close and wire.used:
@@ -283,6 +284,8 @@ class _Body(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
+        if self._answer.content.at_eof():
+            raise StopAsyncIteration
         try:
             chunk = await self._answer.content.readany()
         except HttpProcessingError as error:
@@ -305,6 +308,10 @@ _DEFAULT_LINES = [(f"\n{name.lower()}:", f"{name}: {value}\r\n".encode()) for na
 
 class _Request(aiohttp.ClientRequest):
     DEFAULT_HEADERS = _DEFAULT_HEADERS
+
+    @cached_property
+    def connection_key(self) -> ConnectionKey:
+        return super().connection_key
 
 
 class _Wire(ResponseHandler):
@@ -390,6 +397,23 @@ class _Connector(aiohttp.TCPConnector):
         )
         # What aiohttp makes each connection's protocol with.
         self._factory = partial(_wire, loop=self._loop)
+
+    def idle(self, request: _Request) -> Connection | None:
+        """One that waits for a request. `connect` would find the same one, through two coroutines more.
+
+        The rest is left to it: connections that are too old, and proxies. What it counts per host, we do not limit.
+        """
+        waiting = None if request.proxy else self._conns.get(request.connection_key)
+        if not waiting:
+            return None
+        wire, since = waiting[0]
+        if not wire.is_connected() or time.monotonic() - since > KEEP_ALIVE_SECONDS:
+            return None
+        waiting.popleft()
+        if not waiting:
+            del self._conns[request.connection_key]
+        self._acquired.add(wire)
+        return Connection(self, request.connection_key, wire, self._loop)
 
     def forget_idle(self, key: ConnectionKey) -> None:
         """The next connection for this key is a new one."""

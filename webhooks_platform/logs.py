@@ -1,6 +1,10 @@
-"""Log lines: one wide object per unit of work. `logger.info("event.accepted", extra={"fields": {...}})`."""
+"""Log lines: one wide object per unit of work. `logger.info("event.accepted", extra={"fields": {...}})`.
+
+Work that ended together may be logged together: with a list of fields, one record makes a line for each.
+"""
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,29 +18,31 @@ logging._srcfile = None
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        head = {
             "at": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_fields(record),
         }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        tail = {"exception": self.formatException(record.exc_info)} if record.exc_info else {}
+        return b"\n".join([orjson.dumps({**head, **each, **tail}, default=str) for each in _fields(record)]).decode()
 
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={value}" for name, value in _fields(record).items())
-        line = f"{_time(record)} {record.levelname:<7} {record.getMessage()} {fields}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        head = f"{_time(record)} {record.levelname:<7} {record.getMessage()} "
+        lines = [
+            (head + " ".join([f"{name}={value}" for name, value in each.items()])).rstrip() for each in _fields(record)
+        ]
+        return "\n".join([*lines, self.formatException(record.exc_info)] if record.exc_info else lines)
 
 
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
+def _fields(record: logging.LogRecord) -> Sequence[dict[str, Any]]:
     fields = getattr(record, "fields", None)
-    return fields if isinstance(fields, dict) else {}
+    if isinstance(fields, list):
+        return fields
+    return [fields if isinstance(fields, dict) else {}]

@@ -1,6 +1,7 @@
 """deliveries/deliver.py with everything real: accepted over the API, claimed, signed, sent, settled."""
 
 import asyncio
+import itertools
 import threading
 import time
 from collections import Counter
@@ -24,11 +25,13 @@ from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
 from deliveries import bell, database, tasks
+from deliveries.claim import claim
 from deliveries.database import Pool
 from deliveries.deliver import Pump
 from deliveries.health import Breaker
 from deliveries.listen import Listener
 from deliveries.models import Attempt, Delivery, Event, Lease
+from deliveries.settle import settle
 from deliveries.transport import GuardedTransport
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Lane
@@ -590,6 +593,69 @@ def test_who_came_too_late_for_a_slot_is_visited_again_without_a_sweep(
     bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
     transport = httpx.MockTransport(lambda request: httpx.Response(200))
     assert pump.run(transport=transport, concurrency=10, sweep_seconds=1000) == 60
+
+
+def test_where_most_have_a_delivery_or_two_a_claim_still_fills_the_slots(
+    acme: Consumer, pump: PumpRunner, redis_client: "redis.Redis", settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: it asked so many endpoints as if each had four, and then for the rest again, five times over."""
+    settings.MAX_ENDPOINTS_PER_CONSUMER = 200
+    endpoints = [new_endpoint(acme, url=f"https://receiver.test/{number}") for number in range(160)]
+    accept(acme)
+    claimed: list[int] = []
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        found = await claim(*arguments, **named)
+        claimed.append(len(found.deliveries))
+        return found
+
+    monkeypatch.setattr("deliveries.deliver.claim", counted)
+    bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
+    transport = httpx.MockTransport(lambda request: httpx.Response(200))
+    assert pump.run(transport=transport, concurrency=160, sweep_seconds=1000) == 160
+
+    # Forty at the first, which cannot know yet.
+    assert len([count for count in claimed if count]) <= 4, claimed
+
+
+def test_receivers_at_their_cap_that_hang_do_not_hurry_the_others_outcomes(
+    acme: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: one endpoint that waited for its own slot had the outcomes of all others written one by one."""
+    new_endpoint(acme, url="https://receiver.test/hangs", max_in_flight=1, event_types=["hangs"])
+    new_endpoint(acme, url="https://receiver.test/answers", max_in_flight=100, event_types=["answers"])
+    accept(acme, 3, type="hangs")
+    accept(acme, 30, type="answers")
+    answered: list[str] = []
+    settlements: list[int] = []
+
+    async def counted(connection: Any, outcomes: Any, **named: Any) -> Any:
+        settlements.append(len(outcomes))
+        return await settle(connection, outcomes, **named)
+
+    async def main() -> None:
+        later, over = asyncio.Event(), asyncio.Event()
+        arrived = itertools.count()
+
+        async def take(request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/hangs":
+                await over.wait()
+            elif next(arrived) >= 15:
+                await later.wait()
+            answered.append(request.url.path)
+            return httpx.Response(200)
+
+        async with running_pumps(transport=httpx.MockTransport(take)) as running:
+            await until(lambda: len(answered) == 15, running)
+            later.set()
+            await until(lambda: len(answered) == 30, running)
+            over.set()
+
+    monkeypatch.setattr("deliveries.outcomes.settle", counted)
+    # So that outcomes are written when somebody waits for them, and not before.
+    monkeypatch.setattr("deliveries.outcomes._GATHER_SECONDS", 60)
+    asyncio.run(main())
+    assert settlements[0] >= 30
 
 
 def test_hundreds_with_deep_backlogs_keep_nobody_waiting_in_the_bell(

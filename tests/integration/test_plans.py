@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from psycopg import sql
 
-from deliveries import claim, lifecycle, settle, sweep
+from deliveries import claim, lifecycle, settle, store, sweep
 from deliveries.models import Delivery
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer
@@ -34,6 +34,18 @@ STORE_PARKED_DELIVERIES = """
     FROM deliveries_event WHERE type = 'parked'
 """
 
+STORE_STRANGERS = """
+    WITH stranger AS (
+        INSERT INTO subscriptions_consumer
+        SELECT (jsonb_populate_record(known, jsonb_build_object('id', webhooks_uuid7(), 'uid', number))).*
+        FROM generate_series(1, %(count)s) AS number CROSS JOIN subscriptions_consumer known
+        RETURNING id
+    )
+    INSERT INTO subscriptions_endpoint
+    SELECT (jsonb_populate_record(known, jsonb_build_object('id', webhooks_uuid7(), 'consumer_id', stranger.id))).*
+    FROM stranger CROSS JOIN subscriptions_endpoint known
+"""
+
 
 def test_a_huge_parked_backlog_is_touched_by_no_statement_of_the_hot_path(acme: Consumer) -> None:
     dead = new_endpoint(acme, event_types=["parked"])
@@ -50,6 +62,8 @@ def test_a_huge_parked_backlog_is_touched_by_no_statement_of_the_hot_path(acme: 
         claimed = explained(claim.CLAIM_DUE, lease_id=ids.new_uuid(), share=2, limit=1000)
         assert rows(claimed) == 80
         assert problems(claimed, index="delivery_due", buffers_per_row=60) == []
+        # As part of a filter it would be read for every endpoint there is.
+        assert not any("string_to_array" in node.get("Filter", "") for node in nodes(claimed))
 
         due = explained(sweep.FIND_DUE_ENDPOINTS, limit=1000)
         assert rows(due) == 40
@@ -84,6 +98,32 @@ def test_a_settlement_finds_its_rows_among_the_finished_without_comparing_each_w
         run("ROLLBACK TO SAVEPOINT before")
         assert rows(settled) == 300
         assert problems(settled, index="deliveries_delivery_pkey", buffers_per_row=60) == []
+
+
+def test_who_wants_an_event_is_looked_up_however_many_endpoints_there_are(acme: Consumer) -> None:
+    """The long way's statement, of which a plan that is kept expects a hundred kinds."""
+    new_endpoint(acme)
+    run(STORE_STRANGERS, count=5_000)
+    run("ANALYZE subscriptions_consumer, subscriptions_endpoint")
+    event_id = ids.new_uuid()
+    event = {"kind": 0, "id": event_id, "body": "{}", "created_at": acme.created_at}
+    kind = {"kind": 0, "consumer_id": acme.id, "type": "invoice.paid", "patterns": "invoice.paid *", "api_version": "1"}
+
+    run("SET LOCAL plan_cache_mode = force_generic_plan")
+    for statement in (store.STORE_PLAIN, store.STORE_ANY):
+        run("SAVEPOINT before")
+        stored = explained(
+            statement,
+            events=orjson.dumps([event]).decode(),
+            kinds=orjson.dumps([kind]).decode(),
+            first_wait=0,
+            id_start=f"{event_id.int >> 48:020x}",
+            id_end=1,
+        )
+        assert Delivery.objects.filter(event_id=event_id).count() == 1
+        run("ROLLBACK TO SAVEPOINT before")
+        asked = [node for node in nodes(stored) if node.get("Relation Name") == "subscriptions_endpoint"]
+        assert [node["Node Type"] for node in asked if "Scan" in node["Node Type"]] == ["Index Scan"]
 
 
 def _store_parked(consumer: Consumer, endpoint_id: Any, *, count: int, state: str = "pending") -> None:

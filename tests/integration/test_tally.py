@@ -48,7 +48,7 @@ def test_the_worst_endpoints_come_first(pump: PumpRunner, acme: Consumer) -> Non
 def test_counts_add_up_over_flushes_and_processes(acme: Consumer) -> None:
     counters = [tally.Counter(), tally.Counter()]
     for counter in counters * 3:
-        counter.accepted(acme.id, 1)
+        counter.accepted([acme.id])
         flush(counter)
     assert list(counters[0].take()) == []
     whole = statistics.total(statistics.series(statistics.RANGES["24h"], acme.id))
@@ -156,7 +156,7 @@ def test_the_worst_endpoints_of_a_month_are_found_in_days_hours_and_minutes(acme
 def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once() -> None:
     counter = tally.Counter()
     for number in range(1, 502):
-        counter.accepted(UUID(int=number), 1)
+        counter.accepted([UUID(int=number)])
     assert [[row["accepted"] for row in orjson.loads(rows)] for rows in counter.take()] == [[501]]
     assert list(counter.take()) == []
     assert [len(orjson.loads(rows)) for rows in counter.take(whole=True)] == [500, 1]

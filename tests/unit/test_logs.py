@@ -85,3 +85,12 @@ def test_a_text_line_is_followed_by_its_exception() -> None:
 
     assert first == "2026-03-01T12:00:00.123+00:00 INFO    x"
     assert rest[-2:] == ["ValueError: two", "lines"]
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_work_that_ended_together_makes_a_line_each(formatter: logging.Formatter) -> None:
+    parts = [{"attempt": 1}, {"attempt": 2}, {"attempt": 3}]
+
+    together = formatter.format(record("delivery.attempted", fields=parts))
+
+    assert together.splitlines() == [formatter.format(record("delivery.attempted", fields=part)) for part in parts]

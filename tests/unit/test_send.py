@@ -223,5 +223,31 @@ async def test_cancellation_is_not_an_outcome() -> None:
         await task
 
 
+async def test_a_cancellation_at_the_moment_of_the_deadline_stays_one() -> None:
+    async def hang(_request: httpx.Request) -> httpx.Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            task.cancel()  # by somebody else, when the deadline has just cancelled it
+        raise AssertionError("never reached")
+
+    task = asyncio.create_task(send(outgoing(timeout_seconds=0.01), transport=httpx.MockTransport(hang)))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_deadline_leaves_no_trace_in_its_task() -> None:
+    async def hang(_request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("never reached")
+
+    for _ in range(2):
+        sent = await send(outgoing(timeout_seconds=0.01), transport=httpx.MockTransport(hang))
+        assert isinstance(sent, Unanswered)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_every_kind_is_explained() -> None:
     assert set(EXPLANATIONS) == set(get_args(ErrorKind))
