@@ -248,7 +248,10 @@ class Pump:
         task.add_done_callback(self._attempts.discard)
 
     def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
-        """Those that used up their share, and all that came too late for a slot: they may have more to send."""
+        """Those that used up their share, and all that came too late for a slot: they may have more to send.
+
+        What they had says how many to ask next time.
+        """
         rooms = {delivery.endpoint_id: delivery.room for delivery in claimed.deliveries}
         counts = Counter([delivery.endpoint_id for delivery in claimed.deliveries])
         each = len(claimed.deliveries) / max(1, len(counts))

@@ -92,7 +92,7 @@ def outgoing(delivery: Claimed, *, user_agent: str, timestamp: int) -> Outgoing:
 
 
 def redacted(delivery: Claimed, request: Outgoing) -> Sequence[tuple[str, str]]:
-    """The request's headers as they may be stored."""
+    """The request's headers as they may be stored. Most have none of their own, and need no second look-up."""
     return signer_of(delivery).redacted(request) if delivery.headers_encrypted else request.headers
 
 

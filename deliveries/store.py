@@ -216,7 +216,7 @@ def _store(
         "kinds": _json([_kind_row(*kind) for kind in kinds.values()]),
         "at_least": len(kinds) if whole else 0,
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
-        **_next_ids(),
+        **counting_on(ids.new_uuid()),
     }
     with connection.cursor() as cursor:
         cursor.execute(for_plain if plain else for_any, parameters)
@@ -235,9 +235,9 @@ def _store(
     return written
 
 
-def _next_ids() -> dict[str, Any]:
-    """A new id, from which those of one statement's deliveries count on. Half of its last part leaves room for them."""
-    start, end = divmod(ids.new_uuid().int, 1 << 48)
+def counting_on(first: UUID) -> dict[str, Any]:
+    """The id from which those of one statement's deliveries count on. Half of its last part leaves room for them."""
+    start, end = divmod(first.int, 1 << 48)
     return {"id_start": f"{start:020x}", "id_end": end >> 1}
 
 
