@@ -41,7 +41,7 @@ PARK = """
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    parked, turns, count = (200_000, 2, 6_000) if quick else (1_000_000, 7, 15_000)
+    parked, turns, count = (200_000, 2, 6_000) if quick else (1_000_000, 11, 15_000)
 
     def fill(connection: psycopg.Connection, targets: list[Target]) -> None:
         like = {"like": targets[0].endpoint_id, "like_consumer": targets[0].consumer_id}

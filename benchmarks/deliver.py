@@ -17,7 +17,7 @@ ENDPOINTS = 20
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    turns, count = (2, 6_000) if quick else (7, 20_000)
+    turns, count = (2, 6_000) if quick else (9, 40_000)
     empty(bench)
     targets = add_endpoints(
         name="deliver", count=ENDPOINTS, url=f"{bench.receiver_url}/deliver/{{number}}", max_in_flight=100

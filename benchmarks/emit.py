@@ -46,7 +46,7 @@ HEADERS = {"once": f"Idempotency-Key: {NUMBER}\r\n"}
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    turns = 3 if quick else 7
+    turns = 3 if quick else 9
     counts = dict.fromkeys(SIDES, 2000 if quick else 4000) | dict.fromkeys(BATCH_SIDES, 100 if quick else 250)
     counts["long"] = counts["long"] // 2
     # Each of the server's threads has a connection, on which a statement is planned eight times before a plan is kept;

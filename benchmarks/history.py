@@ -55,7 +55,7 @@ SETTLE = """
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    finished, turns, count = (500_000, 2, 6_000) if quick else (5_000_000, 7, 15_000)
+    finished, turns, count = (500_000, 2, 6_000) if quick else (5_000_000, 11, 15_000)
 
     def fill(connection: psycopg.Connection, targets: list[Target]) -> None:
         # Ten endpoints each, filled at the same time: nothing is measured yet.

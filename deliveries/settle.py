@@ -25,8 +25,10 @@ from deliveries.retry import Dead, Delivered, RetryAt, Verdict
 from subscriptions import ids
 
 SETTLE = """
-    WITH given AS (
-        SELECT * FROM json_to_recordset(%(outcomes)s::json) AS outcome (
+    WITH given AS MATERIALIZED (
+        -- The guard is a column here, not a condition on the table: PostgreSQL would expect hardly any row in flight,
+        -- and for so few compare each with each, or read all that are in flight anywhere.
+        SELECT *, 'in_flight' AS state_before FROM json_to_recordset(%(outcomes)s::json) AS outcome (
             delivery_id uuid, number int, state text, wait float8, dead_reason text, attempt_id uuid,
             started_at timestamptz, duration_ms int, url text, address text, status_code int, error_kind text,
             error_detail text, request_headers text, response_headers text, response_body text
@@ -41,20 +43,19 @@ SETTLE = """
             leased_by = NULL
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
-            AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
-        RETURNING delivery.id, delivery.attempt_count AS number, delivery.endpoint_id, delivery.state,
-            delivery.dead_reason, delivery.ordering_key
+            AND delivery.state = given.state_before AND delivery.attempt_count = given.number
+        RETURNING given.*, delivery.endpoint_id, delivery.ordering_key
     ), recorded AS (
         INSERT INTO deliveries_attempt (
             id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind, error_detail,
             request_headers, response_headers, response_body
         )
-        SELECT attempt_id, delivery_id, given.number, started_at, duration_ms, url, address, status_code, error_kind,
+        SELECT attempt_id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind,
             error_detail, request_headers::jsonb, response_headers::jsonb, decode(response_body, 'hex')
-        FROM given JOIN moved ON moved.id = given.delivery_id AND moved.number = given.number
+        FROM moved
     ), noticed AS (
         INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
-        SELECT webhooks_uuid7(), endpoint_id, id, 'dead', dead_reason FROM moved WHERE state = 'dead'
+        SELECT webhooks_uuid7(), endpoint_id, delivery_id, 'dead', dead_reason FROM moved WHERE state = 'dead'
     ), unblocked AS (
         UPDATE deliveries_delivery
         SET blocked = false, due_at = now()
@@ -69,7 +70,7 @@ SETTLE = """
         ))
         RETURNING endpoint_id
     )
-    SELECT id, number, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
+    SELECT delivery_id, number, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
 """
 """Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt.
 
