@@ -43,7 +43,7 @@ class Case:
 
 
 CASES = {
-    "a_fifth": Case(40, 10, drains=5, latencies=5),
+    "a_fifth": Case(40, 10, drains=9, latencies=5),
     # There to see that the first is no accident.
     "ten_beside_fifty": Case(50, 10, drains=2, latencies=1),
     "many_hang": Case(400, 100, drains=3, latencies=2),
@@ -51,7 +51,7 @@ CASES = {
 
 
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
-    count, seconds = (6_000, 6) if quick else (12_000, 12)
+    count, seconds = (6_000, 6) if quick else (30_000, 12)
     quick_cases = {name: Case(case.healthy, case.hanging, 1, 1) for name, case in CASES.items()}
     results = {}
     with patient_receiver() as (sick_url, _):
