@@ -64,7 +64,7 @@ def _emit(notices: Sequence[Notice], operator: Consumer) -> None:
     # Also where the catalogue refuses what it does not know: these types are ours.
     EventType.objects.bulk_create([EventType(name=name) for name in EVENT_TYPES.values()], ignore_conflicts=True)
     outcome = ingest.accept([_event(notice, operator) for notice in told], now=timezone.now())
-    transaction.on_commit(lambda: bell.ring(outcome.endpoint_ids))
+    transaction.on_commit(lambda: bell.ring_members(outcome.ready))
 
 
 def _event(notice: Notice, operator: Consumer) -> NewEvent:

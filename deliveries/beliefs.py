@@ -6,12 +6,13 @@ relied on alone: the statement that stores an event looks at it again, so what h
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-from uuid import UUID
+from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 
 from deliveries import catalogue
+from deliveries.store import Kind
 from subscriptions import ids
 
 # Consumers and types that a process remembers.
@@ -21,10 +22,8 @@ _MOST_REMEMBERED = 10_000
 Name = tuple[str, str, str]
 
 
-class Known(NamedTuple):
-    consumer_id: UUID
-    consumer_uid: str | None
-    schema_hash: str | None
+@dataclass(frozen=True, slots=True, eq=False)
+class Known(Kind):
     # Of the type's schema.
     validator: Any
 
@@ -68,6 +67,8 @@ def learn(names: Iterable[Name]) -> None:
             _memory[consumer, type, version] = Known(
                 consumer_id=consumer_id,
                 consumer_uid=found.uids[consumer_id],
+                type=type,
+                api_version=version,
                 schema_hash=schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest(),
                 validator=schema and catalogue.validator(schema),
             )

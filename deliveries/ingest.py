@@ -79,7 +79,8 @@ Result = Accepted | Duplicate | Refused
 @dataclass(frozen=True, slots=True)
 class Outcome:
     results: list[Result]
-    endpoint_ids: list[UUID]
+    # The endpoints that have new work, as the bell writes them.
+    ready: set[str]
     # How each consumer is shown, by id.
     consumers: dict[UUID, str]
 
@@ -113,12 +114,12 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     fresh = _fresh(drafts, results)
     known.types.note_use({draft.new.type for draft in fresh})
     fresh = _with_sequences(fresh)
-    endpoint_ids = _store(fresh, results, now=now)
+    ready = _store(fresh, results, now=now)
     if len(results) < len(new_events):
         _settle_repeats(drafts, results)
     return Outcome(
         results=[results[index] for index in range(len(new_events))],
-        endpoint_ids=endpoint_ids,
+        ready=ready,
         consumers=known.shown,
     )
 
@@ -149,9 +150,11 @@ def log_accepted(events: Sequence[Stored]) -> None:
         }
         logger.info("event.accepted", extra={"fields": fields})
     elif events:
+        # By its number: a UUID's own hash is slow.
+        consumer_ids = {event.consumer_id.int: event.consumer_id for event in events}
         fields = {
             "events": [event.public_id for event in events],
-            "consumers": list({ids.show_often("con", event.consumer_id) for event in events}),
+            "consumers": [ids.show_often("con", each) for each in consumer_ids.values()],
             "event_types": sorted({event.type for event in events}),
             "deliveries": sum(event.delivery_count for event in events),
         }
@@ -272,9 +275,9 @@ def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:
     return [draft._replace(sequence=numbers.get(draft.place)) for draft in drafts]
 
 
-def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> list[UUID]:
+def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> set[str]:
     if not drafts:
-        return []
+        return set()
     events = [_stored(draft, now=now) for draft in drafts]
     written = store(events)
     if len(written.stored) != len(events):
@@ -282,7 +285,7 @@ def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -
         raise Raced
     for draft, event in zip(drafts, written.stored, strict=True):
         results[draft.place] = Accepted(event)
-    return written.endpoint_ids
+    return written.ready
 
 
 def _stored(draft: _Draft, *, now: datetime) -> Stored:

@@ -1,7 +1,8 @@
 """Part of accept: the one statement that stores events and what is owed for them.
 
 Events of one consumer, type and version are of one kind. What they share is sent and looked up once per kind: which
-endpoints want them, and whether what was believed of them is still true.
+endpoints want them, and whether what was believed of the consumer is still true. What kinds share whatever their
+consumer, a type in one version, is their label, and is sent and looked up once per label.
 """
 
 from collections.abc import Sequence
@@ -19,30 +20,42 @@ from subscriptions import ids
 from subscriptions.event_types import patterns_for
 
 _KINDS = """
-    kind AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(%(kinds)s::json) AS kind (
-            kind int, consumer_id uuid, type text, patterns text, api_version text
+    label AS MATERIALIZED (
+        SELECT * FROM json_to_recordset(%(labels)s::json) AS label (
+            label int, type text, patterns text, api_version text
         )
+    ), kind AS MATERIALIZED (
+        SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
+        FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid)
+        -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
+        -- cannot, and `num_nulls` leaves it full. The same below.
+        FULL JOIN label USING (label)
+        WHERE num_nulls(kind.kind, label.type) = 0
     )
 """
 # What `gather` knew a moment ago, looked at again in the very statement that relies on it.
 _KINDS_STILL_TRUE = """
-    believed AS MATERIALIZED (
-        SELECT kind.* FROM json_to_recordset(%(kinds)s::json) AS kind (
-            kind int, consumer_id uuid, type text, patterns text, api_version text,
-            key_id uuid, consumer_uid text, schema_hash text
+    label AS MATERIALIZED (
+        SELECT label.label, label.type, label.patterns, label.api_version
+        FROM json_to_recordset(%(labels)s::json) AS label (
+            label int, type text, patterns text, api_version text, key_id uuid, schema_hash text
         )
+        JOIN subscriptions_apikey key
+            ON key.id = label.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
+        JOIN subscriptions_eventtype known
+            ON known.name = label.type AND known.archived_at IS NULL AND known.used_at IS NOT NULL
+        LEFT JOIN subscriptions_eventtypeversion version
+            ON version.event_type_id = label.type AND version.api_version = label.api_version
+            AND version.schema IS NOT NULL
+        WHERE md5(version.schema::text) IS NOT DISTINCT FROM label.schema_hash
+    ), believed AS MATERIALIZED (
+        SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
+        FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid, consumer_uid text)
         JOIN subscriptions_consumer consumer
             ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
             AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
-        JOIN subscriptions_apikey key
-            ON key.id = kind.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
-        JOIN subscriptions_eventtype known
-            ON known.name = kind.type AND known.archived_at IS NULL AND known.used_at IS NOT NULL
-        LEFT JOIN subscriptions_eventtypeversion version
-            ON version.event_type_id = kind.type AND version.api_version = kind.api_version
-            AND version.schema IS NOT NULL
-        WHERE md5(version.schema::text) IS NOT DISTINCT FROM kind.schema_hash
+        FULL JOIN label USING (label)
+        WHERE num_nulls(kind.kind, label.type) = 0
     ), kind AS MATERIALIZED (
         SELECT * FROM believed WHERE (SELECT count(*) FROM believed) >= %(at_least)s
     )
@@ -61,7 +74,7 @@ _GIVEN = """
         ) endpoint ON true
     ), counted AS MATERIALIZED (
         SELECT kind, consumer_id, type, api_version, count(endpoint_id) AS delivery_count,
-            array_agg(endpoint_id) FILTER (WHERE endpoint_id IS NOT NULL) AS endpoint_ids
+            string_agg(encode(uuid_send(endpoint_id), 'hex'), ' ') AS endpoints
         FROM wanted
         GROUP BY kind, consumer_id, type, api_version
     ), given AS MATERIALIZED (
@@ -70,8 +83,6 @@ _GIVEN = """
             kind int, id uuid, body text, created_at timestamptz, occurred_at timestamptz, producer_id text,
             ordering_key text, sequence bigint, traceparent text
         )
-        -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
-        -- cannot, and `num_nulls` leaves it full.
         FULL JOIN counted USING (kind)
         WHERE num_nulls(event.id, counted.consumer_id) = 0
     ), stored AS (
@@ -96,7 +107,7 @@ _PLAIN = """
         FROM given FULL JOIN wanted USING (kind)
         WHERE num_nulls(given.id, wanted.endpoint_id) = 0
     )
-    SELECT kind, NULL::uuid, delivery_count, endpoint_ids FROM counted
+    SELECT kind, NULL::uuid, delivery_count, endpoints FROM counted
 """
 _NAMED_OR_ORDERED = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
@@ -127,11 +138,11 @@ _NAMED_OR_ORDERED = """
         FROM matched
         RETURNING endpoint_id
     )
-    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, NULL::uuid[] FROM counted
+    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, NULL AS endpoints FROM counted
     UNION ALL
     SELECT NULL, id, delivery_count, NULL FROM stored
     UNION ALL
-    SELECT NULL, NULL, NULL, array_agg(DISTINCT endpoint_id) FROM owed
+    SELECT NULL, NULL, NULL, string_agg(DISTINCT encode(uuid_send(endpoint_id), 'hex'), ' ') FROM owed
 """
 
 STORE_PLAIN = (_GIVEN + _PLAIN).format(kinds=_KINDS, delivery_id=_DELIVERY_ID)
@@ -169,17 +180,22 @@ class Stored:
     delivery_count: int = 0
 
 
-class Belief(NamedTuple):
-    """What was true a moment ago of the key, the consumer and the type of an event."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """A consumer and a type in one version, as they were a moment ago. The same object is the same kind."""
 
-    key_id: UUID
+    consumer_id: UUID
     consumer_uid: str | None
-    # Of the type's schema; None where it has none.
+    type: str
+    api_version: str
+    # None where the type has no schema.
     schema_hash: str | None
 
 
-# Kinds by what they have in common: each with its number and the first event of it.
-_Kinds = dict[tuple[object, ...], tuple[int, Stored, Belief | None]]
+# The kind of an event, and the id of the key with which it came.
+Belief = tuple[Kind, str | None]
+# By type, version, hash of the schema and key: their numbers.
+_Labels = dict[tuple[str, str, str | None, str | None], int]
 
 
 def is_plain(event: Any) -> bool:
@@ -192,28 +208,31 @@ class Written(NamedTuple):
     stored: list[Stored]
     # Not stored, since something is no longer as it was believed to be.
     changed: list[Stored]
-    # Those that have new work.
-    endpoint_ids: list[UUID]
+    # The endpoints that have new work, as the bell writes them.
+    ready: set[str]
 
 
 def store(events: Sequence[Stored]) -> Written:
-    return _store(STORE_PLAIN, STORE_ANY, [(event, None) for event in events])
+    return _store(STORE_PLAIN, STORE_ANY, events, _nothing_believed(events))
 
 
-def store_if_still_true(events: Sequence[tuple[Stored, Belief]], *, whole: bool) -> Written:
-    """As `store`, without the kinds whose belief turns out to be wrong; if `whole`, then without any."""
-    return _store(STORE_PLAIN_IF_STILL_TRUE, STORE_ANY_IF_STILL_TRUE, events, whole=whole)
+def store_if_still_true(events: Sequence[Stored], beliefs: Sequence[Belief], *, whole: bool) -> Written:
+    """As `store`, without the kinds of which something is no longer true; if `whole`, then without any."""
+    return _store(STORE_PLAIN_IF_STILL_TRUE, STORE_ANY_IF_STILL_TRUE, events, beliefs, whole=whole)
 
 
 def _store(
-    for_plain: str, for_any: str, events: Sequence[tuple[Stored, Belief | None]], *, whole: bool = False
+    for_plain: str, for_any: str, events: Sequence[Stored], beliefs: Sequence[Belief], *, whole: bool = False
 ) -> Written:
-    plain = all(is_plain(event) for event, _ in events)
-    kinds: _Kinds = {}
-    numbers = [_number(kinds, event, belief) for event, belief in events]
+    plain = all(map(is_plain, events))
+    kinds: dict[Belief, int] = {}
+    numbers = [kinds.setdefault(belief, len(kinds)) for belief in beliefs]
+    labels: _Labels = {}
+    kind_rows = [_kind_row(belief, number, labels) for belief, number in kinds.items()]
     parameters: dict[str, Any] = {
-        "events": _json([_row(event, number) for (event, _), number in zip(events, numbers, strict=True)]),
-        "kinds": _json([_kind_row(*kind) for kind in kinds.values()]),
+        "events": _json([_row(event, number) for event, number in zip(events, numbers, strict=True)]),
+        "kinds": _json(kind_rows),
+        "labels": _json([_label_row(*label, number) for label, number in labels.items()]),
         "at_least": len(kinds) if whole else 0,
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
         **counting_on(ids.new_uuid()),
@@ -223,9 +242,9 @@ def _store(
         rows = cursor.fetchall()
     by_kind = {kind: count for kind, _, count, _ in rows if kind is not None}
     by_event = {event_id: count for _, event_id, count, _ in rows if event_id is not None}
-    # Two types of one consumer may name the same endpoint.
-    written = Written([], [], list({endpoint_id for *_, endpoint_ids in rows for endpoint_id in endpoint_ids or ()}))
-    for (event, _), kind in zip(events, numbers, strict=True):
+    # A set, since two types of one consumer may name the same endpoint.
+    written = Written([], [], {endpoint for *_, endpoints in rows if endpoints for endpoint in endpoints.split()})
+    for event, kind in zip(events, numbers, strict=True):
         count = by_kind.get(kind) if plain else by_event.get(event.id)
         if count is not None:
             event.delivery_count = count
@@ -241,25 +260,32 @@ def counting_on(first: UUID) -> dict[str, Any]:
     return {"id_start": f"{start:020x}", "id_end": end >> 1}
 
 
-def _number(kinds: _Kinds, event: Stored, belief: Belief | None) -> int:
-    # Of ids the numbers: a UUID's own hash is slow, and this is asked for every event.
-    common: tuple[object, ...] = (event.consumer_id.int, event.type, event.api_version)
-    if belief is not None:
-        common += (belief.key_id.int, belief.consumer_uid, belief.schema_hash)
-    return kinds.setdefault(common, (len(kinds), event, belief))[0]
-
-
-def _kind_row(number: int, event: Stored, belief: Belief | None) -> dict[str, Any]:
-    row = {
-        "kind": number,
-        "consumer_id": event.consumer_id,
-        "type": event.type,
-        "patterns": _patterns(event.type),
-        "api_version": event.api_version,
+def _nothing_believed(events: Sequence[Stored]) -> list[Belief]:
+    # Of an id the number: a UUID's own hash is slow.
+    names = [(event.consumer_id.int, event.type, event.api_version) for event in events]
+    kinds: dict[tuple[int, str, str], Belief] = {
+        name: (Kind(event.consumer_id, None, event.type, event.api_version, None), None)
+        for name, event in zip(names, events, strict=True)
     }
-    if belief is not None:
-        row["key_id"], row["consumer_uid"], row["schema_hash"] = belief
-    return row
+    return [kinds[name] for name in names]
+
+
+def _kind_row(belief: Belief, number: int, labels: _Labels) -> dict[str, Any]:
+    """Adds its label to the others, if it is a new one."""
+    kind, key_id = belief
+    label = labels.setdefault((kind.type, kind.api_version, kind.schema_hash, key_id), len(labels))
+    return {"kind": number, "label": label, "consumer_id": kind.consumer_id, "consumer_uid": kind.consumer_uid}
+
+
+def _label_row(type: str, api_version: str, schema_hash: str | None, key_id: str | None, number: int) -> dict[str, Any]:
+    return {
+        "label": number,
+        "type": type,
+        "patterns": _patterns(type),
+        "api_version": api_version,
+        "key_id": key_id,
+        "schema_hash": schema_hash,
+    }
 
 
 @lru_cache(maxsize=4096)

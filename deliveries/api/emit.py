@@ -134,7 +134,7 @@ _WAYS = {
 
 
 def _shown(gathered: Gathered) -> dict[str, Any]:
-    return show_event(gathered.event, consumer=gathered.consumer, data=gathered.data)
+    return show_event(gathered.event, consumer=gathered.known.consumer, data=gathered.data)
 
 
 def _caller(environ: Environ) -> Caller | None:

@@ -157,7 +157,7 @@ def _emit(
 def _accepted(new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[int, Any]]) -> tuple[int, Any]:
     """Inside the transaction that also stores the answer; the bell rings only once that has committed."""
     outcome = ingest.accept(new_events, now=timezone.now())
-    transaction.on_commit(lambda: bell.ring(outcome.endpoint_ids))
+    transaction.on_commit(lambda: bell.ring_members(outcome.ready))
     transaction.on_commit(lambda: _count(outcome))
     return show(outcome)
 

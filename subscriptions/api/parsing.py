@@ -47,6 +47,25 @@ class StrictJSONParser(BaseParser):
 
 def loads(raw: bytes) -> Any:
     """The value, or a Problem that says what is wrong with it."""
+    value = _quickly(raw)
+    return _strictly(raw) if value is None else value
+
+
+def _quickly(raw: bytes) -> Any:
+    """The value of a body that comes out as it went in, but for blanks; None for any other, good or bad.
+
+    Such a body has no key twice and no number that was rounded: they would be missing from what is written out again.
+    """
+    try:
+        value = orjson.loads(raw)
+        again = orjson.dumps(_wrapped(value))[_LEVELS_TO_SPARE:-_LEVELS_TO_SPARE]
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    is_the_same = again == raw or again.replace(b" ", b"") == raw.replace(b" ", b"")
+    return value if is_the_same and b"\\u0000" not in raw else None
+
+
+def _strictly(raw: bytes) -> Any:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -220,7 +220,7 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
 
     def show(gathered: list[gather.Gathered]) -> bytes:
         [one] = gathered
-        return f"{one.consumer} {one.data['number']} {one.event.delivery_count} {one.event.id}".encode()
+        return f"{one.known.consumer} {one.data['number']} {one.event.delivery_count} {one.event.id}".encode()
 
     emits = [("acme", None), ("other", None), ("nobody", None), ("acme", "own"), ("other", "own"), ("acme", "own")]
     try:
@@ -314,7 +314,7 @@ def together(key: ApiKey, *emits: tuple[str | None, str | None]) -> list[bytes |
         new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
         scope = named and Scope(key.owner, "POST /api/v1/events", named, fingerprint=bytes(32))
         emit = gather.Emit([new], key.id, timezone.now(), scope or None, id_of)
-        items.append(gather._Item(emit, [gather._draft(new, emit.now, "1")]))
+        items.append(gather._item(emit))
     return gather._accept_all(items)
 
 

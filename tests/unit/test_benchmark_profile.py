@@ -33,7 +33,7 @@ def test_a_statement_is_known_by_its_name_in_the_code(text: str, name: str) -> N
 
 def test_a_statement_is_known_by_a_beginning_that_no_other_has() -> None:
     assert name_of(claim.CLAIM_DUE.replace("LIMIT", "FETCH")) == "claim.CLAIM_DUE"
-    assert name_of(store.STORE_ANY.replace("DISTINCT", "ALL")).startswith("WITH kind AS MATERIALIZED")
+    assert name_of(store.STORE_ANY.replace("DISTINCT", "ALL")).startswith("WITH label AS MATERIALIZED")
 
 
 def test_a_statement_nobody_named_is_shown_by_its_first_words() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from subscriptions.api import parsing
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem
 from tests.json_strategies import ANY_JSON, GOOD_JSON, GOOD_OBJECTS, exactly
@@ -33,6 +34,57 @@ def test_good_json_is_read_as_it_is_meant(value: Any, ascii_only: bool) -> None:
     read = loads(json.dumps(value, ensure_ascii=ascii_only).encode())
 
     assert exactly(read) == exactly(value)
+
+
+# Spelled by hand, since no encoder writes a key twice or a number in a way of its own.
+NUMBERS = st.sampled_from(
+    ["0", "-0", "1", "1.0", "1.10", "1e2", "1E2", "1e-400", "1e400", "18446744073709551615", "18446744073709551616"]
+)
+STRINGS = st.sampled_from(
+    ['""', '"a"', '" "', '"a b"', '"\\u0061"', '"\\""', '"\\u0022"', '"\\u0000"', '"\\\\u0000"', '"é"']
+)
+BLANKS = st.sampled_from(["", " ", "  ", "\n"])
+
+
+def written(parts: list[str], blank: str) -> str:
+    return f",{blank}".join(parts)
+
+
+SPELLED = st.recursive(
+    NUMBERS | STRINGS | st.sampled_from(["true", "null", "NaN"]),
+    lambda inner: (
+        st.builds(lambda items, blank: f"[{written(items, blank)}]", st.lists(inner, max_size=4), BLANKS)
+        | st.builds(
+            lambda pairs, blank: "{" + written([f"{name}{blank}:{item}" for name, item in pairs], blank) + "}",
+            st.lists(st.tuples(STRINGS, inner), max_size=4),
+            BLANKS,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(SPELLED)
+@example('{"a":1,"a":1}')
+@example('{"a":1,"a":"\\u0022\\u0022"}')
+@example('{" ":1,"":2}')
+def test_however_it_is_spelled_the_quick_reading_is_the_strict_one_or_none(text: str) -> None:
+    try:
+        strict = exactly(parsing._strictly(text.encode()))
+    except Problem:
+        strict = None
+    quick = parsing._quickly(text.encode())
+
+    assert quick is None or exactly(quick) == strict
+
+
+@bounded
+@given(GOOD_OBJECTS)
+def test_what_an_encoder_writes_is_read_the_quick_way(value: dict[str, Any]) -> None:
+    for raw in (orjson.dumps(value), json.dumps(orjson.loads(orjson.dumps(value)), ensure_ascii=False).encode()):
+        if b"\\u" not in raw and b"e" not in raw:  # escapes and exponents have several spellings
+            assert exactly(parsing._quickly(raw)) == exactly(value)
 
 
 @bounded
