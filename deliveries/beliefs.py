@@ -43,6 +43,10 @@ def recall(name: Name) -> Known | None:
     return _memory.get(name)
 
 
+def has_all(names: Iterable[Name]) -> bool:
+    return all(name in _memory for name in names)
+
+
 def forget(name: Name) -> None:
     """Something has changed: next time we look anew."""
     _memory.pop(name, None)

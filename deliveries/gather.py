@@ -6,8 +6,8 @@ stores it: a key revoked or a type archived meanwhile stores nothing. Whatever i
 `deliveries/ingest.py`, which says what is wrong or puts it right.
 """
 
-from collections.abc import Callable, Container, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -47,16 +47,12 @@ class Emit(NamedTuple):
     show: Callable[[list[Gathered]], bytes]
 
 
-class _Item(NamedTuple):
+class _Ready(NamedTuple):
+    """An emit of which everything is believed to be acceptable."""
+
     emit: Emit
     # Of each of its events.
     names: list[beliefs.Name]
-
-
-class _Ready(NamedTuple):
-    """An item of which everything is believed to be acceptable."""
-
-    item: _Item
     gathered: list[Gathered]
 
 
@@ -68,45 +64,85 @@ def accept(emit: Emit) -> bytes | None:
     """The answer, its events stored, counted and rung for; or None, with nothing written, if it needs the long way."""
     if any(new.ordering_key is not None for new in emit.new_events):
         return None
-    item = _item(emit)
-    return _together().do(item) if len(emit.new_events) == 1 else _accept_all([item])[0]
+    ready = _ready(emit)
+    if ready is None:
+        return None
+    return _together().do(ready) if len(emit.new_events) == 1 else _accept_all([ready])[0]
 
 
-def _item(emit: Emit) -> _Item:
+def _ready(emit: Emit) -> _Ready | None:
     default_version = default_api_version()
-    return _Item(emit, [(new.consumer, new.type, new.api_version or default_version) for new in emit.new_events])
+    names = [(new.consumer, new.type, new.api_version or default_version) for new in emit.new_events]
+    if not beliefs.has_all(names) and not _learn(names):
+        return None
+    gathered = []
+    for new, name in zip(emit.new_events, names, strict=True):
+        # Kept with each: another thread may forget what is remembered before this one has answered.
+        known = beliefs.recall(name)
+        if known is None:
+            return None
+        if not known.fits(new.data):
+            beliefs.forget(name)  # the schema may be another by now
+            return None
+        gathered.append(Gathered(_stored(new, known, emit.now), new.data, known))
+    return _Ready(emit, names, gathered)
+
+
+def _learn(names: list[beliefs.Name]) -> bool:
+    try:
+        with _own_connection() as own:
+            _connect(own)
+            beliefs.learn(names)
+    except (OperationalError, InterfaceError):
+        # The long way tries once more, or says why not.
+        return False
+    return True
+
+
+def _stored(new: NewEvent, known: Known, now: datetime) -> Stored:
+    event_id, api_version = ids.new_uuid(), known.api_version
+    public_id = new.producer_id or ids.show("evt", event_id)
+    body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
+    # In the order of its fields: by name, it takes twice as long.
+    return Stored(
+        event_id,
+        public_id,
+        known.consumer_id,
+        new.type,
+        api_version,
+        new.producer_id,
+        body,
+        now,
+        new.occurred_at,
+        None,  # no ordering key, and so no sequence
+        None,
+        new.traceparent,
+    )
 
 
 @lru_cache(maxsize=1)
-def _together() -> "Together[_Item, bytes | None]":
+def _together() -> "Together[_Ready, bytes | None]":
     return Together(_accept_all, at_most=_AT_MOST)
 
 
-def _accept_all(items: Sequence[_Item]) -> list[bytes | None]:
-    """No request of Django's surrounds this, so nobody else sees to the connection."""
-    # This thread's own. Each look at `connection` would search for it again.
-    own = connections[DEFAULT_DB_ALIAS]
-    _close_if_old(own)
-    try:
-        answers = _answers(items, own)
-    finally:
-        _close_if_old(own)
-    return [answers.get(id(item)) for item in items]
+def _accept_all(emits: Sequence[_Ready]) -> list[bytes | None]:
+    with _own_connection() as own:
+        answers = _answers(emits, own)
+    return [answers.get(id(each)) for each in emits]
 
 
-def _answers(items: Sequence[_Item], own: BaseDatabaseWrapper) -> dict[int, bytes]:
-    """By the item's identity. Items that are missing were not accepted, and nothing of them was written."""
+def _answers(emits: Sequence[_Ready], own: BaseDatabaseWrapper) -> dict[int, bytes]:
+    """By the emit's identity. Those that are missing were not accepted, and nothing of them was written."""
     try:
         _connect(own)
-        beliefs.learn(name for item in items for name in item.names)
-        ready = _unseen([each for item in items if (each := _ready(item)) is not None])
+        unseen = _unseen(emits)
     except (OperationalError, InterfaceError):
         # Nothing was written: the long way tries once more, or says why not.
         return {}
-    if not ready:
+    if not unseen:
         return {}
     try:
-        written, answers = _store(ready)
+        written, answers = _store(unseen)
     except _Undone:
         return {}
     except (OperationalError, InterfaceError) as error:
@@ -123,87 +159,64 @@ def _answers(items: Sequence[_Item], own: BaseDatabaseWrapper) -> dict[int, byte
     return answers
 
 
-def _store(ready: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
-    events = [one.event for each in ready for one in each.gathered]
-    whole = len(events) > len(ready)
-    kept = any(each.item.emit.scope for each in ready)
+def _store(emits: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
+    events = [one.event for each in emits for one in each.gathered]
+    whole = len(events) > len(emits)
+    kept = any(each.emit.scope for each in emits)
     with transaction.atomic() if kept or (whole and not all(map(is_plain, events))) else nullcontext():
-        written = store_if_still_true(events, [belief for each in ready for belief in _beliefs(each)], whole=whole)
+        written = store_if_still_true(events, [belief for each in emits for belief in _beliefs(each)], whole=whole)
         if written.changed:
-            _forget(ready, {event.id for event in written.changed})
-        done = ready if len(written.stored) == len(events) else _done(ready, written)
+            _forget(emits, {event.id for event in written.changed})
+        done = emits if len(written.stored) == len(events) else _done(emits, written)
         if whole and not done:
             raise _Undone
-        answers = {id(each.item): each.item.emit.show(each.gathered) for each in done}
-        scoped = [(each.item.emit.scope, answers[id(each.item)]) for each in done]
+        answers = {id(each): each.emit.show(each.gathered) for each in done}
+        scoped = [(each.emit.scope, answers[id(each)]) for each in done]
         if not idempotency.keep([(scope, answer) for scope, answer in scoped if scope]):
             raise _Undone
     return written, answers
 
 
 def _beliefs(ready: _Ready) -> list[Belief]:
-    key_id = str(ready.item.emit.key_id)
+    key_id = str(ready.emit.key_id)
     return [(one.known, key_id) for one in ready.gathered]
 
 
-def _done(ready: Sequence[_Ready], written: Written) -> list[_Ready]:
+def _done(emits: Sequence[_Ready], written: Written) -> list[_Ready]:
     stored_ids = {event.id for event in written.stored}
-    return [each for each in ready if all(one.event.id in stored_ids for one in each.gathered)]
+    return [each for each in emits if all(one.event.id in stored_ids for one in each.gathered)]
 
 
-def _ready(item: _Item) -> _Ready | None:
-    now, gathered = item.emit.now, []
-    for new, name in zip(item.emit.new_events, item.names, strict=True):
-        # Kept with each: another thread may forget what is remembered before this one has answered.
-        known = beliefs.recall(name)
-        if known is None:
-            return None
-        if not known.fits(new.data):
-            beliefs.forget(name)  # the schema may be another by now
-            return None
-        gathered.append(Gathered(_stored(new, name[2], known.consumer_id, now), new.data, known))
-    return _Ready(item, gathered)
-
-
-def _stored(new: NewEvent, api_version: str, consumer_id: UUID, now: datetime) -> Stored:
-    event_id = ids.new_uuid()
-    public_id = new.producer_id or ids.show("evt", event_id)
-    body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
-    # In the order of its fields: by name, it takes twice as long.
-    return Stored(
-        event_id,
-        public_id,
-        consumer_id,
-        new.type,
-        api_version,
-        new.producer_id,
-        body,
-        now,
-        new.occurred_at,
-        None,  # no ordering key, and so no sequence
-        None,
-        new.traceparent,
-    )
-
-
-def _unseen(ready: list[_Ready]) -> list[_Ready]:
+def _unseen(emits: Sequence[_Ready]) -> Sequence[_Ready]:
     """Without those whose Idempotency-Key was here before, as far as is known."""
-    scopes = [each.item.emit.scope for each in ready if each.item.emit.scope]
+    scopes = [each.emit.scope for each in emits if each.emit.scope]
     if not scopes:
-        return ready
+        return emits
     seen = iter(idempotency.seen_before(scopes))
-    return [each for each in ready if each.item.emit.scope is None or not next(seen)]
+    return [each for each in emits if each.emit.scope is None or not next(seen)]
 
 
-def _forget(ready: Sequence[_Ready], changed: Container[UUID]) -> None:
-    for each in ready:
-        for one, name in zip(each.gathered, each.item.names, strict=True):
+def _forget(emits: Sequence[_Ready], changed: Container[UUID]) -> None:
+    for each in emits:
+        for one, name in zip(each.gathered, each.names, strict=True):
             if one.event.id in changed:
                 beliefs.forget(name)
 
 
+@contextmanager
+def _own_connection() -> Iterator[BaseDatabaseWrapper]:
+    """This thread's. Closed when it is old, as Django does around each request: here no request surrounds us."""
+    # Each look at `connection` would search for it again.
+    own = connections[DEFAULT_DB_ALIAS]
+    _close_if_old(own)
+    try:
+        yield own
+    finally:
+        _close_if_old(own)
+
+
 def _close_if_old(own: BaseDatabaseWrapper) -> None:
-    """As Django does around each request. Inside somebody's transaction the connection is theirs."""
+    """Inside somebody's transaction the connection is theirs."""
     if not own.in_atomic_block:
         own.close_if_unusable_or_obsolete()
 

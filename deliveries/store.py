@@ -2,7 +2,8 @@
 
 Events of one consumer, type and version are of one kind. What they share is sent and looked up once per kind: which
 endpoints want them, and whether what was believed of the consumer is still true. What kinds share whatever their
-consumer, a type in one version, is their label, and is sent and looked up once per label.
+consumer is their label: the type, its version and schema, and the key that came with them. It, too, is sent and looked
+up once.
 """
 
 from collections.abc import Sequence
@@ -51,9 +52,12 @@ _KINDS_STILL_TRUE = """
     ), believed AS MATERIALIZED (
         SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
         FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid, consumer_uid text)
-        JOIN subscriptions_consumer consumer
-            ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
-            AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
+        CROSS JOIN LATERAL (
+            SELECT FROM subscriptions_consumer
+            WHERE id = kind.consumer_id AND deleted_at IS NULL AND uid IS NOT DISTINCT FROM kind.consumer_uid
+            -- Looked up for each kind, and never by reading all consumers there are.
+            OFFSET 0
+        ) consumer
         FULL JOIN label USING (label)
         WHERE num_nulls(kind.kind, label.type) = 0
     ), kind AS MATERIALIZED (
@@ -182,17 +186,17 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A consumer and a type in one version, as they were a moment ago. The same object is the same kind."""
+    """A consumer and a type in one version, as they were a moment ago; told apart by which object it is."""
 
     consumer_id: UUID
     consumer_uid: str | None
     type: str
     api_version: str
-    # None where the type has no schema.
+    # None where the type has no schema, and where nobody looked.
     schema_hash: str | None
 
 
-# The kind of an event, and the id of the key with which it came.
+# The kind of an event, and the id of the key with which it came. Events that share both are of one kind to a statement.
 Belief = tuple[Kind, str | None]
 # By type, version, hash of the schema and key: their numbers.
 _Labels = dict[tuple[str, str, str | None, str | None], int]
@@ -265,7 +269,7 @@ def _nothing_believed(events: Sequence[Stored]) -> list[Belief]:
     names = [(event.consumer_id.int, event.type, event.api_version) for event in events]
     kinds: dict[tuple[int, str, str], Belief] = {
         name: (Kind(event.consumer_id, None, event.type, event.api_version, None), None)
-        for name, event in zip(names, events, strict=True)
+        for name, event in dict(zip(names, events, strict=True)).items()
     }
     return [kinds[name] for name in names]
 

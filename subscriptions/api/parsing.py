@@ -56,13 +56,21 @@ def _quickly(raw: bytes) -> Any:
 
     Such a body has no key twice and no number that was rounded: they would be missing from what is written out again.
     """
+    if b"\\u" in raw:  # NUL, half a character, or one that is written out another way
+        return None
     try:
         value = orjson.loads(raw)
         again = orjson.dumps(_wrapped(value))[_LEVELS_TO_SPARE:-_LEVELS_TO_SPARE]
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
-    is_the_same = again == raw or again.replace(b" ", b"") == raw.replace(b" ", b"")
-    return value if is_the_same and b"\\u0000" not in raw else None
+    is_the_same = again == raw or again.replace(b" ", b"") == _without_blanks(raw)
+    return value if is_the_same else None
+
+
+def _without_blanks(raw: bytes) -> bytes:
+    """Of valid JSON. In strings, too, where of all blanks only spaces can stand."""
+    bare = raw.replace(b" ", b"")
+    return bare.translate(None, b"\t\n\r") if b"\n" in bare or b"\t" in bare else bare
 
 
 def _strictly(raw: bytes) -> Any:

@@ -230,7 +230,8 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
             wait_until(lambda: is_held_up(holder), seconds=30)
             for number, (consumer, own_id) in enumerate(emits, start=1):
                 futures.append(callers.submit(emit, number, consumer, own_id))
-                wait_until(lambda: len(group._waiting) == len(futures) - 1, seconds=30)
+                # Nobody's event is not one to wait for.
+                wait_until(lambda: len(group._waiting) + sum(f.done() for f in futures) == len(futures) - 1, seconds=30)
             holder.rollback()
         answers = [future.result(30) for future in futures]
     finally:
@@ -309,17 +310,60 @@ def test_a_key_is_the_same_key_on_both_ways(path: str, first: str, second: str, 
 
 def together(key: ApiKey, *emits: tuple[str | None, str | None]) -> list[bytes | None]:
     """Emits of one moment, each with an Idempotency-Key and an id of its own or without."""
-    items = []
+    ready = []
     for number, (named, own_id) in enumerate(emits):
-        new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
         scope = named and Scope(key.owner, "POST /api/v1/events", named, fingerprint=bytes(32))
-        emit = gather.Emit([new], key.id, timezone.now(), scope or None, id_of)
-        items.append(gather._item(emit))
-    return gather._accept_all(items)
+        ready.append(ready_of(key, number=number, own_id=own_id, scope=scope or None))
+    return gather._accept_all(ready)
+
+
+def ready_of(key: ApiKey, *, number: int = 0, own_id: str | None = None, scope: Scope | None = None) -> gather._Ready:
+    new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
+    ready = gather._ready(gather.Emit([new], key.id, timezone.now(), scope, id_of))
+    assert ready is not None
+    return ready
 
 
 def id_of(gathered: list[gather.Gathered]) -> bytes:
     return gathered[0].event.id.hex.encode()
+
+
+@pytest.mark.parametrize("own_id", [None, "own"])
+def test_of_two_keys_of_one_moment_one_that_was_revoked_stores_nothing(
+    own_id: str | None, known: tuple[Api, ApiKey]
+) -> None:
+    _, key = known
+    other, _ = keys.issue(role=Role.PRODUCER)
+    ready = [ready_of(key, number=1, own_id=own_id), ready_of(other, number=2), ready_of(key, number=3)]
+    ApiKey.objects.filter(id=other.id).update(revoked_at=timezone.now())
+    answers = gather._accept_all(ready)
+    assert [answer is not None for answer in answers] == [True, False, True]
+    assert (Event.objects.count(), Delivery.objects.count()) == (5, 5)
+
+
+def test_a_consumer_named_in_two_ways_in_one_batch_gets_both_events(known: tuple[Api, ApiKey], acme: Consumer) -> None:
+    api, _ = known
+    batch = {"events": [EVENT, {**EVENT, "consumer": acme.public_id}]}
+    assert api.post("events/batch/", batch).status_code == 202
+    with CaptureQueriesContext(connection) as captured:
+        answer = api.post("events/batch/", batch)
+    assert (answer.status_code, len(captured)) == (202, 1)
+    assert [one["event"]["delivery_count"] for one in answer.json()["results"]] == [1, 1]
+    assert (Event.objects.count(), Delivery.objects.count()) == (7, 7)
+
+
+@pytest.mark.parametrize("change", [{"uid": "renamed"}, {"deleted_at": timezone.now(), "uid": None}])
+def test_a_batch_for_several_consumers_of_whom_one_is_gone_is_judged_item_by_item(
+    change: dict[str, Any], known: tuple[Api, ApiKey]
+) -> None:
+    api, _ = known
+    other = consumers.create(uid="other")
+    batch = {"events": [EVENT, {**EVENT, "consumer": "other"}]}
+    assert [one["status"] for one in api.post("events/batch/", batch).json()["results"]] == ["accepted", "accepted"]
+    Consumer.objects.filter(id=other.id).update(**change)
+    answer = api.post("events/batch/", batch)
+    assert [one["status"] for one in answer.json()["results"]] == ["accepted", "refused"]
+    assert Event.objects.count() == 6
 
 
 def test_a_key_that_turns_out_to_be_taken_undoes_all_that_were_stored_with_it(

@@ -111,7 +111,7 @@ def test_a_settlement_finds_its_rows_among_the_finished_without_comparing_each_w
 
 
 @pytest.mark.parametrize("statement", ["PLAIN", "ANY", "PLAIN_IF_STILL_TRUE", "ANY_IF_STILL_TRUE"])
-def test_who_wants_an_event_is_looked_up_however_many_endpoints_there_are(statement: str, acme: Consumer) -> None:
+def test_consumers_and_who_wants_an_event_are_looked_up_however_many_there_are(statement: str, acme: Consumer) -> None:
     """Also by a plan that is kept, which expects a hundred kinds. Nor are all compared with all: full joins cannot."""
     new_endpoint(acme)
     key, _ = keys.issue(role=Role.PRODUCER)
@@ -138,8 +138,10 @@ def test_who_wants_an_event_is_looked_up_however_many_endpoints_there_are(statem
 
     assert Delivery.objects.filter(event_id=event_id).count() == 1
     found = list(nodes(stored))
-    asked = [node["Node Type"] for node in found if node.get("Relation Name") == "subscriptions_endpoint"]
-    assert asked == ["Index Scan"]
+    many = {"subscriptions_endpoint", "subscriptions_consumer"}
+    asked = {node["Relation Name"]: node["Node Type"] for node in found if node.get("Relation Name") in many}
+    assert set(asked.values()) == {"Index Scan"}
+    assert len(asked) == (2 if "TRUE" in statement else 1)
     full = sum(node.get("Join Type") == "Full" for node in found)
     assert full == (3 if "PLAIN" in statement else 4)
 
