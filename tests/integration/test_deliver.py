@@ -132,6 +132,23 @@ def test_w12_a_new_pump_for_every_attempt_keeps_the_whole_schedule_and_its_jitte
     assert list(Attempt.objects.order_by("number").values_list("number", flat=True)) == [1, 2, 3, 4, 5, 6, 7]
 
 
+class Patient:
+    """A receiver that answers nobody until it is told to, and then everybody."""
+
+    def __init__(self) -> None:
+        self.under_way: list[httpx.Request] = []
+        self._answer = asyncio.Event()
+        self.transport = httpx.MockTransport(self._take)
+
+    def answer(self) -> None:
+        self._answer.set()
+
+    async def _take(self, request: httpx.Request) -> httpx.Response:
+        self.under_way.append(request)
+        await self._answer.wait()
+        return httpx.Response(200)
+
+
 @asynccontextmanager
 async def running_pumps(
     count: int = 1, *, transport: httpx.AsyncBaseTransport | None = None, redis_url: str | None = None, **changes: Any
@@ -601,23 +618,15 @@ def test_where_most_have_a_delivery_or_two_a_claim_still_fills_the_slots(
     settings.MAX_ENDPOINTS_PER_CONSUMER = 200
     endpoints = [new_endpoint(acme, url=f"https://receiver.test/{number}") for number in range(160)]
     accept(acme)
-    under_way: list[httpx.Request] = []
+    receiver = Patient()
     claims: list[int] = []
 
     async def main() -> None:
-        answer = asyncio.Event()
-
-        async def take(request: httpx.Request) -> httpx.Response:
-            under_way.append(request)
-            await answer.wait()
-            return httpx.Response(200)
-
-        transport = httpx.MockTransport(take)
-        async with running_pumps(transport=transport, concurrency=160, sweep_seconds=3600) as running:
+        async with running_pumps(transport=receiver.transport, concurrency=160, sweep_seconds=3600) as running:
             bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
-            await until(lambda: len(under_way) >= 120, running)
+            await until(lambda: len(receiver.under_way) >= 120, running)
             claims.append(await asyncio.to_thread(writers, "in_flight"))
-            answer.set()
+            receiver.answer()
 
     asyncio.run(main())
 
@@ -702,23 +711,16 @@ def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer,
     """Regression: it kept the endpoints to itself, and other pumps heard of them only from the next sweep."""
     endpoints = [new_endpoint(acme) for _ in range(4)]
     accept(acme, 2)
-    under_way: list[httpx.Request] = []
+    receiver = Patient()
 
     async def main() -> None:
-        answer = asyncio.Event()
-
-        async def take(request: httpx.Request) -> httpx.Response:
-            under_way.append(request)
-            await answer.wait()
-            return httpx.Response(200)
-
-        never: dict[str, Any] = {"transport": httpx.MockTransport(take), "concurrency": 4, "sweep_seconds": 3600}
+        never: dict[str, Any] = {"transport": receiver.transport, "concurrency": 4, "sweep_seconds": 3600}
         async with running_pumps(**never) as first:
             bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
-            await until(lambda: len(under_way) == 4, first)
+            await until(lambda: len(receiver.under_way) == 4, first)
             async with running_pumps(**never) as second:
-                await until(lambda: len(under_way) == 8, second)
-                answer.set()
+                await until(lambda: len(receiver.under_way) == 8, second)
+                receiver.answer()
 
     asyncio.run(main())
 
@@ -730,25 +732,18 @@ def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
 ) -> None:
     endpoint = new_endpoint(acme, max_in_flight=7)
     accept(acme, 20)
-    under_way: list[httpx.Request] = []
+    receiver = Patient()
 
     async def main() -> None:
-        answer = asyncio.Event()
-
-        async def take(request: httpx.Request) -> httpx.Response:
-            under_way.append(request)
-            await answer.wait()
-            return httpx.Response(200)
-
-        async with running_pumps(transport=httpx.MockTransport(take)) as running:
-            await until(lambda: len(under_way) == 7, running)
+        async with running_pumps(transport=receiver.transport) as running:
+            await until(lambda: len(receiver.under_way) == 7, running)
             [pump] = running.values()
             pump.stop()
-            answer.set()
+            receiver.answer()
 
     asyncio.run(main())
 
-    assert len(under_way) == 7
+    assert len(receiver.under_way) == 7
     assert states(endpoint) == ["delivered"] * 7 + ["pending"] * 13
     assert Attempt.objects.count() == 7
     assert Lease.objects.count() == 0
