@@ -55,5 +55,7 @@ def _answer(module: str, process: "subprocess.Popen[str]", seconds: float) -> An
         raise Broken(f"{module} gave no answer within {seconds:g} s.") from None
     try:
         return json.loads(said)
-    except ValueError:
-        raise Broken(f"{module} ended with code {process.returncode}:\n{(complaint or said)[-2000:]}") from None
+    except ValueError as error:
+        # Both ends of what it said: where an answer breaks off is no less telling than how it begins.
+        told = complaint[-2000:] or f"{error}\n{said[:200]} … {said[-200:]}"
+        raise Broken(f"{module} ended with code {process.returncode}:\n{told}") from None

@@ -28,10 +28,7 @@ _KINDS = """
     ), kind AS MATERIALIZED (
         SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
         FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid)
-        -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
-        -- cannot, and `num_nulls` leaves it full. The same below.
-        FULL JOIN label USING (label)
-        WHERE num_nulls(kind.kind, label.type) = 0
+        JOIN label USING (label)
     )
 """
 # What `gather` knew a moment ago, looked at again in the very statement that relies on it.
@@ -52,14 +49,10 @@ _KINDS_STILL_TRUE = """
     ), believed AS MATERIALIZED (
         SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
         FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid, consumer_uid text)
-        CROSS JOIN LATERAL (
-            SELECT FROM subscriptions_consumer
-            WHERE id = kind.consumer_id AND deleted_at IS NULL AND uid IS NOT DISTINCT FROM kind.consumer_uid
-            -- Looked up for each kind, and never by reading all consumers there are.
-            OFFSET 0
-        ) consumer
-        FULL JOIN label USING (label)
-        WHERE num_nulls(kind.kind, label.type) = 0
+        JOIN label USING (label)
+        JOIN subscriptions_consumer consumer
+            ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
+            AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
     ), kind AS MATERIALIZED (
         SELECT * FROM believed WHERE (SELECT count(*) FROM believed) >= %(at_least)s
     )
@@ -87,6 +80,8 @@ _GIVEN = """
             kind int, id uuid, body text, created_at timestamptz, occurred_at timestamptz, producer_id text,
             ordering_key text, sequence bigint, traceparent text
         )
+        -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
+        -- cannot, and `num_nulls` leaves it full.
         FULL JOIN counted USING (kind)
         WHERE num_nulls(event.id, counted.consumer_id) = 0
     ), stored AS (
