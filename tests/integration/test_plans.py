@@ -112,7 +112,7 @@ def test_a_settlement_finds_its_rows_among_the_finished_without_comparing_each_w
 
 @pytest.mark.parametrize("statement", ["PLAIN", "ANY", "PLAIN_IF_STILL_TRUE", "ANY_IF_STILL_TRUE"])
 def test_consumers_and_who_wants_an_event_are_looked_up_however_many_there_are(statement: str, acme: Consumer) -> None:
-    """Also by a plan that is kept, which expects a hundred kinds. Nor are events compared with all: full joins cannot."""
+    """Also by a plan that is kept, which expects a hundred kinds. Nor is each event compared with each of them."""
     new_endpoint(acme)
     key, _ = keys.issue(role=Role.PRODUCER)
     accept(acme)  # from now on the type is in use
