@@ -54,7 +54,7 @@ CLAIM_DUE = """
                 WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
             )
     ), picked AS MATERIALIZED (
-        SELECT due.id, lane.room
+        SELECT due.id, lane.id AS endpoint_id
         FROM lane CROSS JOIN LATERAL (
             SELECT id FROM deliveries_delivery
             WHERE endpoint_id = lane.id AND state = 'pending' AND NOT blocked AND due_at <= statement_timestamp()
@@ -87,7 +87,9 @@ CLAIM_DUE = """
         endpoint.retry_schedule, endpoint.headers_encrypted, endpoint.secret_encrypted,
         CASE WHEN endpoint.previous_secret_expires_at > statement_timestamp()
             THEN endpoint.previous_secret_encrypted END,
-        lane.room, lane.is_well, claimed.ordering_key, endpoint.consumer_id
+        lane.room, lane.is_well, claimed.ordering_key, endpoint.consumer_id,
+        -- Lanes are picked from one after the other, so the last pick's is the one that the limit cut short.
+        claimed.endpoint_id IS NOT DISTINCT FROM (SELECT endpoint_id FROM picked OFFSET %(limit)s - 1)
     FROM claimed
     JOIN deliveries_event event ON event.id = claimed.event_id
     JOIN subscriptions_endpoint endpoint ON endpoint.id = claimed.endpoint_id
@@ -131,6 +133,8 @@ class Claimed(NamedTuple):
     # Set when the endpoint takes each key's events one at a time.
     ordering_key: str | None
     consumer_id: UUID
+    # The claim's limit was reached at this endpoint, so it may have more than it was given.
+    is_cut: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,19 @@ from subscriptions import ids
 
 # Endpoints visited by one claim.
 _ENDPOINTS_PER_CLAIM = 200
+# Endpoints that a pump has at hand: those of its next claim, and of the one after, for which it hears meanwhile.
+_AT_HAND = 2 * _ENDPOINTS_PER_CLAIM
 # Slots that an endpoint may use at one claim, at least, where so many are free. One that uses up its share is visited
 # again, and where most have a single delivery that would be twice the visits.
 _SHARE = 4
+# So few free slots are shared out one each, so that nobody waits long for a turn.
+_FEW_SLOTS = _SHARE**2
+# Where some came too late for a slot, the next claim expects so many times as much of each endpoint, and asks fewer.
+_FEWER = 1.05
+# A pump with no more than one free slot in so many is nearly full: these wait for others before they are claimed for,
+# so long at most (seconds).
+_NEARLY_FULL = 16
+_GATHER_SLOTS = 0.05
 # An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
 _PASSED_OVER_PAUSE = 0.005
 _PASSED_OVER_TRIES = 3
@@ -47,7 +57,7 @@ _CLAIM_GRACE = 5
 _GATHER_RINGS = 0.02
 # After a failed statement or ring, before the next try (seconds).
 _ERROR_PAUSE = 0.5
-# A pump without a free slot tells others what it cannot send, at most this often (seconds); one that has set endpoints
+# A pump that is nearly full tells others what it cannot send, at most this often (seconds); one that has set endpoints
 # aside, this often.
 _HAND_ON_SECONDS = 0.02
 _HAND_ON_ASIDE_SECONDS = 0.25
@@ -86,6 +96,7 @@ class Pump:
         self._lease_id = ids.new_uuid()
         self._stopping = asyncio.Event()
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
+        self._turns_count = 0  # that endpoints had, and none from the bell has had instead
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
         self._aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
@@ -100,6 +111,7 @@ class Pump:
         self._over = False
         self._attempts: set[asyncio.Task[Any]] = set()
         self._handed_on_at = 0.0
+        self._given_back = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
@@ -194,6 +206,20 @@ class Pump:
             self._ask_again(endpoint_ids, claimed.passed_over)
             self._come_back(claimed.closed)
             self._hand_on()
+            await self._let_slots_gather()
+
+    async def _let_slots_gather(self) -> None:
+        """A claim for two slots costs hardly less than one for two hundred, and others are free within moments."""
+        if not self._ready or not self._is_nearly_full():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_SLOTS):
+                while self._is_nearly_full() and not self._stopping.is_set():
+                    self._given_back.clear()
+                    await self._given_back.wait()
+
+    def _is_nearly_full(self) -> bool:
+        return self._slots.free <= self._slots.count // _NEARLY_FULL
 
     async def _start_over(self, endpoint_ids: Iterable[UUID]) -> None:
         """A failed claim may have been committed all the same, and nobody knows of what.
@@ -207,32 +233,33 @@ class Pump:
         self._make_ready(endpoint_ids)
 
     def _hand_on(self) -> None:
-        """No slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep.
+        """Hardly a slot is left, but there is more to send: other pumps hear of it now instead of from the next sweep.
 
         They hear of those set aside too, though seldom: whoever hears them may be this pump again.
         """
-        if self._stopping.is_set() or (self._slots.free > 0 and not self._aside):
+        if self._stopping.is_set() or not (self._is_nearly_full() or self._aside):
             return
         waiting, pause = self._aside, _HAND_ON_ASIDE_SECONDS
-        if self._slots.free <= 0:
-            self._roomy.clear()
+        if self._is_nearly_full():
             waiting, pause = self._ready or self._aside, _HAND_ON_SECONDS
         now = time.monotonic()
         if waiting and self._listener.works and now - self._handed_on_at >= pause:
             self._handed_on_at = now
-            self._begin(self._listener.share(list(islice(waiting, _ENDPOINTS_PER_CLAIM))))
+            self._begin(self._listener.hand_on(list(islice(waiting, _ENDPOINTS_PER_CLAIM))))
 
     def _next_endpoints(self) -> tuple[list[UUID], int]:
         """Whose turn it is, and how many slots each of them may take at most."""
         if self._slots.free <= 0:
+            self._note_room()
             return [], 0
-        # Where slots are few, one each, so that nobody waits long for a turn.
-        least, each = (_SHARE, self._each) if self._slots.free >= _SHARE**2 else (1, 1)
+        least, each = (_SHARE, self._each) if self._slots.free >= _FEW_SLOTS else (1, 1)
         most = min(int(self._slots.free / each), _ENDPOINTS_PER_CLAIM)
         endpoint_ids, aside, share = self._slots.choose(self._ready, most=most, least_share=least)
         for endpoint_id in (*endpoint_ids, *aside):
             del self._ready[endpoint_id]
         self._aside.update(dict.fromkeys(aside))
+        self._turns_count = min(_AT_HAND, self._turns_count + len(endpoint_ids))
+        self._note_room()
         return endpoint_ids, share
 
     def _start(self, deliveries: Sequence[Claimed]) -> None:
@@ -253,20 +280,19 @@ class Pump:
         What they had says how many to ask next time.
         """
         rooms = {delivery.endpoint_id: delivery.room for delivery in claimed.deliveries}
+        cut = {delivery.endpoint_id for delivery in claimed.deliveries if delivery.is_cut}
         counts = Counter([delivery.endpoint_id for delivery in claimed.deliveries])
-        each = len(claimed.deliveries) / max(1, len(counts))
-        # Who used up its share may have had any number.
-        self._each = min(_SHARE, max(1, each)) if each < share else _SHARE
-        enough = 0 if len(claimed.deliveries) >= limit else share
         self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
         # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
         elsewhere = self._full.union(claimed.closed, claimed.passed_over)
-        again = [endpoint_id for endpoint_id in asked if counts[endpoint_id] >= enough and endpoint_id not in elsewhere]
-        # Who came too late is first next time, when so few are asked that nobody comes too late.
-        if late := [endpoint_id for endpoint_id in again if not counts[endpoint_id]]:
+        asked = [endpoint_id for endpoint_id in asked if endpoint_id not in elsewhere]
+        late = [endpoint_id for endpoint_id in asked if not counts[endpoint_id]] if cut else []
+        if limit >= _FEW_SLOTS:
+            each = min(_SHARE, max(1, len(claimed.deliveries) / max(1, len(counts))))
+            self._each = min(_SHARE, _FEWER * max(each, self._each)) if late else each
+        if late:  # first next time
             self._ready = {**dict.fromkeys(late), **self._ready}
-            self._each = _SHARE
-        self._make_ready(again)
+        self._make_ready([endpoint_id for endpoint_id in asked if counts[endpoint_id] >= share or endpoint_id in cut])
 
     def _ask_again(self, asked: Iterable[UUID], passed_over: Iterable[UUID]) -> None:
         """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
@@ -291,6 +317,22 @@ class Pump:
     def _make_ready(self, endpoint_ids: Iterable[UUID]) -> None:
         self._ready.update(dict.fromkeys(endpoint_ids))
         self._claimable.set()
+        self._note_room()
+
+    def _note_room(self) -> None:
+        if self._wanted() > 0:
+            self._roomy.set()
+        else:
+            self._roomy.clear()
+
+    def _wanted(self) -> int:
+        """Endpoints to hear of: none without a free slot, for others have one.
+
+        With enough at hand, as many as have had a turn since: should all of them come back, those in the bell have
+        theirs all the same.
+        """
+        few = max(_AT_HAND - len(self._ready), self._turns_count)
+        return min(self._slots.free, few, _ENDPOINTS_PER_CLAIM)
 
     async def _attempt(self, delivery: Claimed) -> None:
         outcome = await attempt(
@@ -311,7 +353,8 @@ class Pump:
             given_back = self._slots.give_back(written.batch)
             for still_held in self._retired_leases.values():
                 still_held -= given_back
-            self._roomy.set()
+            self._given_back.set()
+            self._note_room()
             if not self._slots.in_flight:
                 self._drained.set()
             settled = {delivery.endpoint_id for delivery, _ in written.batch}
@@ -333,19 +376,20 @@ class Pump:
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
-        return self._slots.free <= 0 or self._stopping.is_set() or self._outcomes.has_any_of(self._full)
+        return self._is_nearly_full() or self._stopping.is_set() or self._outcomes.has_any_of(self._full)
 
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
         while not self._stopping.is_set():
-            await self._roomy.wait()  # a pump without a free slot leaves the bell to others
-            heard = await self._listener.hear(lambda: min(self._slots.free, _ENDPOINTS_PER_CLAIM))
+            await self._roomy.wait()
+            heard = await self._listener.hear(most=self._wanted())
+            self._turns_count = max(0, self._turns_count - len(heard))
             if heard and self._stopping.is_set():
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
                 self._make_ready(heard)
-                if self._slots.free <= 0:
+                if self._is_nearly_full():
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 # Where slots are few, those at hand would have all the turns until a long pause is over.
                 few = min(1, self._slots.count / _ENDPOINTS_PER_CLAIM)

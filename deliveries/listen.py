@@ -6,7 +6,7 @@ Redis may be away at any time: then nothing is heard, the sweep goes on alone, a
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -35,13 +35,13 @@ class Listener:
         # Whether it takes what we write: one that is full lets us listen, but takes no message to start a pump.
         self.works = True
 
-    async def hear(self, most: Callable[[], int]) -> list[UUID]:
-        """Endpoints that have something to send, after a while at most; `most` says how many are wanted then."""
+    async def hear(self, *, most: int) -> list[UUID]:
+        """Endpoints that have something to send, after a while at most."""
         try:
             heard: Any = await self._client.bzpopmin(bell.READY, timeout=_WAIT_SECONDS)
             if heard is None:
                 return []
-            more: Any = await self._client.zpopmin(bell.READY, max(1, most()))
+            more: Any = await self._client.zpopmin(bell.READY, most - 1) if most > 1 else []
             return [UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)]]
         except (redis.exceptions.RedisError, OSError, ValueError) as error:
             self._is_away(error)
@@ -56,6 +56,16 @@ class Listener:
             self._is_away(error)
             return False
         return True
+
+    async def hand_on(self, endpoint_ids: Iterable[UUID]) -> None:
+        """For pumps with nothing to do. While the bell has anything, there is none."""
+        try:
+            if await self._client.zcard(bell.READY):
+                return
+        except (redis.exceptions.RedisError, OSError) as error:
+            self._is_away(error)
+            return
+        await self.share(endpoint_ids)
 
     async def is_my_turn(self) -> bool:
         """All pumps together sweep once per interval. Without Redis each sees to itself."""

@@ -178,6 +178,23 @@ def test_no_claim_takes_more_than_its_worker_has_slots_for(acme: Consumer) -> No
     assert len(claim_for(*many, share=3, limit=7).deliveries) == 7
 
 
+def test_the_one_endpoint_at_which_the_limit_was_reached_is_told_from_those_that_gave_all_they_had(
+    acme: Consumer,
+) -> None:
+    many = [new_endpoint(acme) for _ in range(5)]
+    accept(acme, 2)
+
+    found = claim_for(*many, share=4, limit=5).deliveries
+
+    given = Counter(delivery.endpoint_id for delivery in found)
+    assert sorted(given.values()) == [1, 2, 2]
+    assert {delivery.endpoint_id for delivery in found if delivery.is_cut} == {
+        endpoint_id for endpoint_id, count in given.items() if count == 1
+    }
+    # Five are left, and not all six slots are used.
+    assert [delivery.is_cut for delivery in claim_for(*many, share=4, limit=6).deliveries] == [False] * 5
+
+
 # ── endpoints that are not visited ───────────────────────────────────────────────────────────────────────────────────
 
 

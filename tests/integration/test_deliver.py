@@ -151,7 +151,12 @@ class Patient:
 
 @asynccontextmanager
 async def running_pumps(
-    count: int = 1, *, transport: httpx.AsyncBaseTransport | None = None, redis_url: str | None = None, **changes: Any
+    count: int = 1,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+    redis_url: str | None = None,
+    connection_class: type[psycopg.AsyncConnection] = psycopg.AsyncConnection,
+    **changes: Any,
 ) -> AsyncIterator[dict[asyncio.Task[None], Pump]]:
     """Pumps at work until the block ends; then each is stopped, and has settled what it had in flight."""
     options = replace(tasks.options(), **{"idle_seconds": 60, "sweep_seconds": 0.05, **changes})
@@ -159,7 +164,12 @@ async def running_pumps(
         running = {}
         for _ in range(count):
             pool: Pool = AsyncConnectionPool(
-                database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
+                database.conninfo(),
+                connection_class=connection_class,
+                min_size=1,
+                max_size=4,
+                open=False,
+                kwargs={"autocommit": True},
             )
             client = redis.asyncio.Redis.from_url(redis_url or settings.REDIS_URL, socket_timeout=5)
             carrier = transport or GuardedTransport(policy=policy())
@@ -563,7 +573,7 @@ def test_f_a_pump_stays_while_redis_is_full_since_no_message_could_start_another
                 redis_client.config_set("maxmemory", 0)
                 redis_client.zadd(bell.READY, {endpoint_id.hex: 1})
                 redis_client.config_set("maxmemory", 1)
-                heard = await listener.hear(lambda: 1) == [endpoint_id]
+                heard = await listener.hear(most=1) == [endpoint_id]
                 still = listener.works
             finally:
                 redis_client.config_set("maxmemory", 0)
@@ -634,6 +644,49 @@ def test_where_most_have_a_delivery_or_two_a_claim_still_fills_the_slots(
     assert claims[0] <= 3
 
 
+def test_who_has_given_all_it_had_is_not_asked_again_although_all_slots_were_taken(
+    acme: Consumer, redis_client: "redis.Redis", settings: Any
+) -> None:
+    """Regression: whenever a claim filled the slots, everybody it had asked was asked again, most of them for nothing.
+
+    And a slot or two that were left over had a claim to themselves.
+    """
+    settings.MAX_ENDPOINTS_PER_CONSUMER = 200
+    endpoints = [new_endpoint(acme, url=f"https://receiver.test/{number}") for number in range(165)]
+    claims: list[int] = []
+    taken: list[httpx.Request] = []
+
+    class Counting(psycopg.AsyncConnection[Any]):
+        def pipeline(self) -> Any:  # what a claim is sent in, and nothing else
+            claims.append(len(taken))
+            return super().pipeline()
+
+    def emit(count: int) -> None:
+        try:
+            accept(acme, count)
+            bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
+        finally:
+            connection.close()
+
+    def take(request: httpx.Request) -> httpx.Response:
+        taken.append(request)
+        return httpx.Response(200)
+
+    async def main() -> None:
+        transport = httpx.MockTransport(take)
+        async with running_pumps(
+            transport=transport, connection_class=Counting, concurrency=64, sweep_seconds=3600
+        ) as running:
+            await asyncio.to_thread(emit, 1)  # so that the pump has met them all
+            await until(lambda: len(taken) == 165, running)
+            await asyncio.to_thread(emit, 2)
+            await until(lambda: len(taken) == 495, running)
+
+    asyncio.run(main())
+    # Six would do: 330 by 64. It was thirty and more.
+    assert len([taken for taken in claims if taken >= 165]) <= 12
+
+
 def test_receivers_at_their_cap_that_hang_do_not_hurry_the_others_outcomes(
     acme: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -681,27 +734,37 @@ def test_hundreds_with_deep_backlogs_keep_nobody_waiting_in_the_bell(
     acme: Consumer, redis_client: "redis.Redis", settings: Any
 ) -> None:
     """Regression: a pump with enough to do left the bell alone, and those it had came back to it until all was sent."""
-    settings.MAX_ENDPOINTS_PER_CONSUMER = 300
-    busy = [new_endpoint(acme, url="https://receiver.test/busy") for _ in range(260)]
-    accept(acme, 16)
-    late = new_endpoint(acme, url="https://receiver.test/late", event_types=["late"])
-    accept(acme, type="late")
+    settings.MAX_ENDPOINTS_PER_CONSUMER = 1000
+    busy = [new_endpoint(acme, url="https://receiver.test/busy", event_types=["hello", "busy"]) for _ in range(520)]
+    late = new_endpoint(acme, url="https://receiver.test/late", event_types=["hello", "late"])
     order: list[str] = []
 
     def take(request: httpx.Request) -> httpx.Response:
         order.append(request.url.path)
         return httpx.Response(200)
 
+    def emit(**counts: int) -> None:
+        try:
+            for type_, count in counts.items():
+                accept(acme, count, type=type_)
+            bell.ring_now([endpoint.id for endpoint in [*busy, late]], client=redis_client)
+        finally:
+            connection.close()
+
     async def main() -> None:
         transport = httpx.MockTransport(take)
-        async with running_pumps(transport=transport, concurrency=300, sweep_seconds=3600) as running:
+        async with running_pumps(transport=transport, concurrency=64, sweep_seconds=3600) as running:
+            await asyncio.to_thread(emit, hello=1)  # so that the pump has met them all
+            await until(lambda: len(order) == 521, running)
+            order.clear()
+            await asyncio.to_thread(emit, busy=16, late=1)
             await until(lambda: "/late" in order, running)
 
-    bell.ring_now([endpoint.id for endpoint in [*busy, late]], client=redis_client)
     asyncio.run(main())
 
-    # It is the last of those in the bell. All the others have sixteen to send, and take four at a turn.
-    assert order.index("/late") < 2600
+    # It is the last of those in the bell, and a pump has 400 at hand. The others have sixteen, and take four at a turn:
+    # by the time that everybody could have had two turns, it has had its first.
+    assert order.index("/late") < 2 * 4 * 521
 
 
 # ── stopping, and going without Redis ────────────────────────────────────────────────────────────────────────────────
@@ -725,6 +788,23 @@ def test_a_pump_without_a_free_slot_hands_on_what_it_cannot_send(acme: Consumer,
     asyncio.run(main())
 
     assert [states(endpoint) for endpoint in endpoints] == [["delivered"] * 2] * 4
+
+
+def test_nothing_is_handed_on_while_the_bell_has_something_for_others_to_take(redis_client: "redis.Redis") -> None:
+    """Regression: a pump that was alone told itself of the same endpoints over and over."""
+    waiting, others = uuid4(), [uuid4() for _ in range(3)]
+
+    async def hand_on() -> None:
+        async with redis.asyncio.Redis.from_url(settings.REDIS_URL) as client:
+            await Listener(client, sweep_seconds=1).hand_on(others)
+
+    bell.ring_now([waiting], client=redis_client)
+    asyncio.run(hand_on())
+    assert redis_client.zrange(bell.READY, 0, -1) == [waiting.hex.encode()]
+
+    redis_client.delete(bell.READY)
+    asyncio.run(hand_on())
+    assert set(redis_client.zrange(bell.READY, 0, -1)) == {other.hex.encode() for other in others}
 
 
 def test_a_pump_told_to_stop_claims_no_more_and_settles_what_is_in_flight(
