@@ -88,7 +88,7 @@ CLAIM_DUE = """
         CASE WHEN endpoint.previous_secret_expires_at > statement_timestamp()
             THEN endpoint.previous_secret_encrypted END,
         lane.room, lane.is_well, claimed.ordering_key, endpoint.consumer_id,
-        -- Lanes are picked from one after the other, so the last pick's is the one that the limit cut short.
+        -- Lanes are picked from one after the other, so the last pick's may have been cut short by the limit.
         claimed.endpoint_id IS NOT DISTINCT FROM (SELECT endpoint_id FROM picked OFFSET %(limit)s - 1)
     FROM claimed
     JOIN deliveries_event event ON event.id = claimed.event_id

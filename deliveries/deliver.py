@@ -34,7 +34,7 @@ from subscriptions import ids
 
 # Endpoints visited by one claim.
 _ENDPOINTS_PER_CLAIM = 200
-# Endpoints that a pump has at hand: those of its next claim, and of the one after, for which it hears meanwhile.
+# Endpoints that are enough to have at hand: those of the next claim and of the one after, of which it hears meanwhile.
 _AT_HAND = 2 * _ENDPOINTS_PER_CLAIM
 # Slots that an endpoint may use at one claim, at least, where so many are free. One that uses up its share is visited
 # again, and where most have a single delivery that would be twice the visits.
@@ -46,7 +46,7 @@ _FEWER = 1.05
 # A pump with no more than one free slot in so many is nearly full: these wait for others before they are claimed for,
 # so long at most (seconds).
 _NEARLY_FULL = 16
-_GATHER_SLOTS = 0.05
+_GATHER_SLOTS = 0.1
 # An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
 _PASSED_OVER_PAUSE = 0.005
 _PASSED_OVER_TRIES = 3
@@ -96,7 +96,7 @@ class Pump:
         self._lease_id = ids.new_uuid()
         self._stopping = asyncio.Event()
         self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
-        self._turns_count = 0  # that endpoints had, and none from the bell has had instead
+        self._owed_to_bell = 0  # turns that endpoints had, and others from the bell may have as well
         self._passed_over: Counter[UUID] = Counter()
         self._full: set[UUID] = set()  # at their cap, with more to send
         self._aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
@@ -111,6 +111,7 @@ class Pump:
         self._over = False
         self._attempts: set[asyncio.Task[Any]] = set()
         self._handed_on_at = 0.0
+        self._hand_on_timer: asyncio.TimerHandle | None = None
         self._given_back = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
@@ -206,17 +207,14 @@ class Pump:
             self._ask_again(endpoint_ids, claimed.passed_over)
             self._come_back(claimed.closed)
             self._hand_on()
-            await self._let_slots_gather()
+            if claimed.deliveries and self._ready and self._is_nearly_full():
+                await self._let_slots_gather()
 
     async def _let_slots_gather(self) -> None:
-        """A claim for two slots costs hardly less than one for two hundred, and others are free within moments."""
-        if not self._ready or not self._is_nearly_full():
-            return
+        """A claim for two slots costs hardly less than one for two hundred, and most others are free in a moment."""
+        self._given_back.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GATHER_SLOTS):
-                while self._is_nearly_full() and not self._stopping.is_set():
-                    self._given_back.clear()
-                    await self._given_back.wait()
+            await asyncio.wait_for(self._given_back.wait(), _GATHER_SLOTS)
 
     def _is_nearly_full(self) -> bool:
         return self._slots.free <= self._slots.count // _NEARLY_FULL
@@ -237,11 +235,15 @@ class Pump:
 
         They hear of those set aside too, though seldom: whoever hears them may be this pump again.
         """
+        if self._hand_on_timer is not None:
+            self._hand_on_timer.cancel()
         if self._stopping.is_set() or not (self._is_nearly_full() or self._aside):
             return
         waiting, pause = self._aside, _HAND_ON_ASIDE_SECONDS
         if self._is_nearly_full():
             waiting, pause = self._ready or self._aside, _HAND_ON_SECONDS
+            # And again, because no claim comes to do it where all that is in flight hangs.
+            self._hand_on_timer = asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
         now = time.monotonic()
         if waiting and self._listener.works and now - self._handed_on_at >= pause:
             self._handed_on_at = now
@@ -250,7 +252,6 @@ class Pump:
     def _next_endpoints(self) -> tuple[list[UUID], int]:
         """Whose turn it is, and how many slots each of them may take at most."""
         if self._slots.free <= 0:
-            self._note_room()
             return [], 0
         least, each = (_SHARE, self._each) if self._slots.free >= _FEW_SLOTS else (1, 1)
         most = min(int(self._slots.free / each), _ENDPOINTS_PER_CLAIM)
@@ -258,7 +259,7 @@ class Pump:
         for endpoint_id in (*endpoint_ids, *aside):
             del self._ready[endpoint_id]
         self._aside.update(dict.fromkeys(aside))
-        self._turns_count = min(_AT_HAND, self._turns_count + len(endpoint_ids))
+        self._owed_to_bell = min(_AT_HAND, self._owed_to_bell + len(endpoint_ids))
         self._note_room()
         return endpoint_ids, share
 
@@ -275,7 +276,7 @@ class Pump:
         task.add_done_callback(self._attempts.discard)
 
     def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
-        """Those that used up their share, and all that came too late for a slot: they may have more to send.
+        """Who used up its share, was cut short by the limit or came too late for a slot: it may have more to send.
 
         What they had says how many to ask next time.
         """
@@ -326,13 +327,12 @@ class Pump:
             self._roomy.clear()
 
     def _wanted(self) -> int:
-        """Endpoints to hear of: none without a free slot, for others have one.
+        """How many endpoints to hear of: none without a free slot, for others may have one.
 
-        With enough at hand, as many as have had a turn since: should all of them come back, those in the bell have
-        theirs all the same.
+        With enough at hand, as many as were asked: should all of those come back, the bell's have their turns as well.
         """
-        few = max(_AT_HAND - len(self._ready), self._turns_count)
-        return min(self._slots.free, few, _ENDPOINTS_PER_CLAIM)
+        wanted = max(_AT_HAND - len(self._ready), self._owed_to_bell)
+        return min(wanted, self._slots.free, _ENDPOINTS_PER_CLAIM)
 
     async def _attempt(self, delivery: Claimed) -> None:
         outcome = await attempt(
@@ -354,7 +354,6 @@ class Pump:
             for still_held in self._retired_leases.values():
                 still_held -= given_back
             self._given_back.set()
-            self._note_room()
             if not self._slots.in_flight:
                 self._drained.set()
             settled = {delivery.endpoint_id for delivery, _ in written.batch}
@@ -383,11 +382,14 @@ class Pump:
     async def _listen(self) -> None:
         while not self._stopping.is_set():
             await self._roomy.wait()
-            heard = await self._listener.hear(most=self._wanted())
-            self._turns_count = max(0, self._turns_count - len(heard))
+            if self._stopping.is_set():
+                return
+            heard = await self._listener.hear(self._wanted)
             if heard and self._stopping.is_set():
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
+                new = [endpoint_id for endpoint_id in heard if endpoint_id not in self._ready]
+                self._owed_to_bell = max(0, self._owed_to_bell - len(new))
                 self._make_ready(heard)
                 if self._is_nearly_full():
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)

@@ -6,7 +6,7 @@ Redis may be away at any time: then nothing is heard, the sweep goes on alone, a
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,8 @@ from deliveries import bell
 _WAIT_SECONDS = 1
 # After a failure, before the next try (seconds).
 _ERROR_PAUSE = 0.5
+# A pump that has nothing to do hears a ring sooner than this (seconds).
+_UNHEARD_SECONDS = 0.05
 # With so many endpoints ready, only every so many sweeps look for more.
 _PLENTY = 1000
 _SWEEPS_AMID_PLENTY = 5
@@ -35,13 +37,17 @@ class Listener:
         # Whether it takes what we write: one that is full lets us listen, but takes no message to start a pump.
         self.works = True
 
-    async def hear(self, *, most: int) -> list[UUID]:
-        """Endpoints that have something to send, after a while at most."""
+    async def hear(self, wanted: Callable[[], int]) -> list[UUID]:
+        """Endpoints that have something to send, or none after a while.
+
+        How many are `wanted` is asked when there are any: a pump may have come by others meanwhile.
+        """
         try:
             heard: Any = await self._client.bzpopmin(bell.READY, timeout=_WAIT_SECONDS)
             if heard is None:
                 return []
-            more: Any = await self._client.zpopmin(bell.READY, most - 1) if most > 1 else []
+            most = wanted() - 1
+            more: Any = await self._client.zpopmin(bell.READY, most) if most > 0 else []
             return [UUID(member.decode()) for member in [heard[1], *(member for member, _ in more)]]
         except (redis.exceptions.RedisError, OSError, ValueError) as error:
             self._is_away(error)
@@ -58,9 +64,10 @@ class Listener:
         return True
 
     async def hand_on(self, endpoint_ids: Iterable[UUID]) -> None:
-        """For pumps with nothing to do. While the bell has anything, there is none."""
+        """For pumps with nothing to do. While somebody waits in the bell for longer than they take, there is none."""
         try:
-            if await self._client.zcard(bell.READY):
+            oldest: Any = await self._client.zrange(bell.READY, 0, 0, withscores=True)
+            if oldest and time.time() - oldest[0][1] > _UNHEARD_SECONDS:
                 return
         except (redis.exceptions.RedisError, OSError) as error:
             self._is_away(error)

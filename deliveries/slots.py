@@ -103,8 +103,8 @@ class Slots:
             chosen.append(endpoint_id)
             if len(chosen) == most:
                 break
-        # Rounded up: what is left over would be claimed at once, a few at a time. And no endpoint takes them all.
-        share = min(share, max(least_share, -(-self.free // max(1, len(chosen)))))
+        # Rounded down, so that there is one for each: who finds none may find none the next time, too.
+        share = min(share, max(least_share, self.free // max(1, len(chosen))))
         return chosen, aside, min(share, left // doubtful_count) if doubtful_count else share
 
     def left_for_doubtful(self) -> int:
