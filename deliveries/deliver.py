@@ -9,7 +9,6 @@ then it claims no more and finishes what is in flight.
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,32 +23,19 @@ from psycopg_pool import PoolTimeout
 
 from deliveries import sweep, tally
 from deliveries.attempt import attempt
-from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
+from deliveries.claim import Claimed, claim, close_lease, renew_lease
 from deliveries.database import Pool, borrow, insist
 from deliveries.health import Breaker
 from deliveries.listen import Listener
 from deliveries.outcomes import Outcomes
 from deliveries.slots import Slots
+from deliveries.turns import PER_CLAIM, Turns
 from subscriptions import ids
 
-# Endpoints visited by one claim.
-_ENDPOINTS_PER_CLAIM = 200
-# Endpoints that are enough to have at hand: those of the next claim and of the one after, of which it hears meanwhile.
-_AT_HAND = 2 * _ENDPOINTS_PER_CLAIM
-# Slots that an endpoint may use at one claim, at least, where so many are free. One that uses up its share is visited
-# again, and where most have a single delivery that would be twice the visits.
-_SHARE = 4
-# So few free slots are shared out one each, so that nobody waits long for a turn.
-_FEW_SLOTS = _SHARE**2
-# Where some came too late for a slot, the next claim expects so many times as much of each endpoint, and asks fewer.
-_FEWER = 1.05
-# A pump with no more than one free slot in so many is nearly full: these wait for others before they are claimed for,
-# so long at most (seconds).
-_NEARLY_FULL = 16
+# The last few free slots wait so long at most for others, before they are claimed for (seconds).
 _GATHER_SLOTS = 0.1
-# An endpoint another worker is claiming for right now is asked for again after this long (seconds), this often.
+# An endpoint another worker is claiming for right now is asked for again after this long (seconds).
 _PASSED_OVER_PAUSE = 0.005
-_PASSED_OVER_TRIES = 3
 # A claim under way when the pump is told to stop may take this long (seconds); the sweep puts back what it got after.
 _CLAIM_GRACE = 5
 # Rings of so short a while share a claim (seconds). With half of it, claims of one or two deliveries took half of a
@@ -95,14 +81,8 @@ class Pump:
         self._options = options
         self._lease_id = ids.new_uuid()
         self._stopping = asyncio.Event()
-        self._ready: dict[UUID, None] = {}  # an ordered set: endpoints take turns
-        self._owed_to_bell = 0  # turns that endpoints had, and others from the bell may have as well
-        self._passed_over: Counter[UUID] = Counter()
-        self._full: set[UUID] = set()  # at their cap, with more to send
-        self._aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
         self._slots = Slots(options.concurrency)
-        # What an endpoint had at the last claim, as far as it showed: so many are asked that one claim fills the slots.
-        self._each = float(_SHARE)
+        self._turns = Turns(self._slots)
         # Leases of claims that failed: each with what else is in flight under it.
         self._retired_leases: dict[UUID, set[int]] = {}
         self._outcomes = Outcomes(pool, breaker=options.breaker, is_awaited=self._is_awaited)
@@ -183,31 +163,34 @@ class Pump:
 
     async def _claim(self) -> None:
         while not self._stopping.is_set():
-            free = self._slots.free
-            endpoint_ids, share = self._next_endpoints()
-            if not endpoint_ids:
+            turn = self._turns.next()
+            self._note_room()
+            if not turn.endpoint_ids:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
             try:
                 async with borrow(self._pool) as connection:
                     claimed = await claim(
-                        connection, endpoint_ids=endpoint_ids, lease_id=self._lease_id, share=share, limit=free
+                        connection,
+                        endpoint_ids=turn.endpoint_ids,
+                        lease_id=self._lease_id,
+                        share=turn.share,
+                        limit=turn.limit,
                     )
             except (psycopg.Error, PoolTimeout) as error:
                 logger.warning("claim.failed", extra={"fields": {"error": repr(error)}})
-                await self._start_over(endpoint_ids)
+                await self._start_over(turn.endpoint_ids)
                 continue
             self._start(claimed.deliveries)
-            self._visit_again(endpoint_ids, claimed, share=share, limit=free)
+            self._turns.over(turn, claimed)
+            self._note_room()
             if self._is_awaited():
                 self._outcomes.hurry()
-            if not claimed.deliveries:
-                self._take_back()
-            self._ask_again(endpoint_ids, claimed.passed_over)
             self._come_back(claimed.closed)
+            self._ask_again(self._turns.passed_over(turn, claimed))
             self._hand_on()
-            if claimed.deliveries and self._ready and self._is_nearly_full():
+            if claimed.deliveries and self._turns.ready and self._slots.is_nearly_full:
                 await self._let_slots_gather()
 
     async def _let_slots_gather(self) -> None:
@@ -215,9 +198,6 @@ class Pump:
         self._given_back.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._given_back.wait(), _GATHER_SLOTS)
-
-    def _is_nearly_full(self) -> bool:
-        return self._slots.free <= self._slots.count // _NEARLY_FULL
 
     async def _start_over(self, endpoint_ids: Iterable[UUID]) -> None:
         """A failed claim may have been committed all the same, and nobody knows of what.
@@ -237,31 +217,17 @@ class Pump:
         """
         if self._hand_on_timer is not None:
             self._hand_on_timer.cancel()
-        if self._stopping.is_set() or not (self._is_nearly_full() or self._aside):
+        if self._stopping.is_set() or not (self._slots.is_nearly_full or self._turns.aside):
             return
-        waiting, pause = self._aside, _HAND_ON_ASIDE_SECONDS
-        if self._is_nearly_full():
-            waiting, pause = self._ready or self._aside, _HAND_ON_SECONDS
+        waiting, pause = self._turns.aside, _HAND_ON_ASIDE_SECONDS
+        if self._slots.is_nearly_full:
+            waiting, pause = self._turns.ready or self._turns.aside, _HAND_ON_SECONDS
             # And again, because no claim comes to do it where all that is in flight hangs.
             self._hand_on_timer = asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
         now = time.monotonic()
         if waiting and self._listener.works and now - self._handed_on_at >= pause:
             self._handed_on_at = now
-            self._begin(self._listener.hand_on(list(islice(waiting, _ENDPOINTS_PER_CLAIM))))
-
-    def _next_endpoints(self) -> tuple[list[UUID], int]:
-        """Whose turn it is, and how many slots each of them may take at most."""
-        if self._slots.free <= 0:
-            return [], 0
-        least, each = (_SHARE, self._each) if self._slots.free >= _FEW_SLOTS else (1, 1)
-        most = min(int(self._slots.free / each), _ENDPOINTS_PER_CLAIM)
-        endpoint_ids, aside, share = self._slots.choose(self._ready, most=most, least_share=least)
-        for endpoint_id in (*endpoint_ids, *aside):
-            del self._ready[endpoint_id]
-        self._aside.update(dict.fromkeys(aside))
-        self._owed_to_bell = min(_AT_HAND, self._owed_to_bell + len(endpoint_ids))
-        self._note_room()
-        return endpoint_ids, share
+            self._begin(self._listener.hand_on(list(islice(waiting, PER_CLAIM))))
 
     def _start(self, deliveries: Sequence[Claimed]) -> None:
         self._slots.take(deliveries)
@@ -275,39 +241,9 @@ class Pump:
         self._attempts.add(task)
         task.add_done_callback(self._attempts.discard)
 
-    def _visit_again(self, asked: Sequence[UUID], claimed: Claim, *, share: int, limit: int) -> None:
-        """Who used up its share, was cut short by the limit or came too late for a slot: it may have more to send.
-
-        What they had says how many to ask next time.
-        """
-        rooms = {delivery.endpoint_id: delivery.room for delivery in claimed.deliveries}
-        cut = {delivery.endpoint_id for delivery in claimed.deliveries if delivery.is_cut}
-        counts = Counter([delivery.endpoint_id for delivery in claimed.deliveries])
-        self._full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
-        # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
-        elsewhere = self._full.union(claimed.closed, claimed.passed_over)
-        asked = [endpoint_id for endpoint_id in asked if endpoint_id not in elsewhere]
-        late = [endpoint_id for endpoint_id in asked if not counts[endpoint_id]] if cut else []
-        if limit >= _FEW_SLOTS:
-            each = min(_SHARE, max(1, len(claimed.deliveries) / max(1, len(counts))))
-            self._each = min(_SHARE, _FEWER * max(each, self._each)) if late else each
-        if late:  # first next time
-            self._ready = {**dict.fromkeys(late), **self._ready}
-        self._make_ready([endpoint_id for endpoint_id in asked if counts[endpoint_id] >= share or endpoint_id in cut])
-
-    def _ask_again(self, asked: Iterable[UUID], passed_over: Iterable[UUID]) -> None:
-        """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
-        for endpoint_id in set(asked).intersection(self._passed_over).difference(passed_over):
-            del self._passed_over[endpoint_id]
-        again = []
-        for endpoint_id in passed_over:
-            self._passed_over[endpoint_id] += 1
-            if self._passed_over[endpoint_id] < _PASSED_OVER_TRIES:
-                again.append(endpoint_id)
-            else:
-                del self._passed_over[endpoint_id]
-        if again:
-            asyncio.get_running_loop().call_later(_PASSED_OVER_PAUSE, self._make_ready, again)
+    def _ask_again(self, endpoint_ids: Sequence[UUID]) -> None:
+        if endpoint_ids:
+            asyncio.get_running_loop().call_later(_PASSED_OVER_PAUSE, self._make_ready, endpoint_ids)
 
     def _come_back(self, closed: Mapping[UUID, float]) -> None:
         """A lane that opens before the next sweep is not left to it: a rate limit closes one many times a second."""
@@ -316,23 +252,16 @@ class Pump:
                 asyncio.get_running_loop().call_later(seconds, self._make_ready, [endpoint_id])
 
     def _make_ready(self, endpoint_ids: Iterable[UUID]) -> None:
-        self._ready.update(dict.fromkeys(endpoint_ids))
+        self._turns.add(endpoint_ids)
         self._claimable.set()
         self._note_room()
 
     def _note_room(self) -> None:
-        if self._wanted() > 0:
+        """For the listener, wherever slots or turns have changed."""
+        if self._turns.wanted() > 0:
             self._roomy.set()
         else:
             self._roomy.clear()
-
-    def _wanted(self) -> int:
-        """How many endpoints to hear of: none without a free slot, for others may have one.
-
-        With enough at hand, as many as were asked: should all of those come back, the bell's have their turns as well.
-        """
-        wanted = max(_AT_HAND - len(self._ready), self._owed_to_bell)
-        return min(wanted, self._slots.free, _ENDPOINTS_PER_CLAIM)
 
     async def _attempt(self, delivery: Claimed) -> None:
         outcome = await attempt(
@@ -342,7 +271,7 @@ class Pump:
             user_agent=self._options.user_agent,
             is_well=self._outcomes.is_well,
         )
-        self._outcomes.add(delivery, outcome, is_awaited=delivery.endpoint_id in self._full)
+        self._outcomes.add(delivery, outcome, is_awaited=delivery.endpoint_id in self._turns.full)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -356,26 +285,12 @@ class Pump:
             self._given_back.set()
             if not self._slots.in_flight:
                 self._drained.set()
-            settled = {delivery.endpoint_id for delivery, _ in written.batch}
-            freed = self._full & settled
-            self._full -= freed
-            self._make_ready(freed | written.unblocked)
-            self._take_back(settled)
-
-    def _take_back(self, settled: Iterable[UUID] = ()) -> None:
-        """Those set aside that have just answered, and as many of the others as there is room for by now."""
-        if not self._aside:
-            return
-        back = [endpoint_id for endpoint_id in settled if endpoint_id in self._aside]
-        back += islice(self._aside, max(0, self._slots.left_for_doubtful()))
-        for endpoint_id in back:
-            self._aside.pop(endpoint_id, None)
-        if back:
-            self._make_ready(back)
+            self._turns.settled({delivery.endpoint_id for delivery, _ in written.batch})
+            self._make_ready(written.unblocked)
 
     def _is_awaited(self) -> bool:
         """Whether the next request waits for a slot, which is free once an outcome is written."""
-        return self._is_nearly_full() or self._stopping.is_set() or self._outcomes.has_any_of(self._full)
+        return self._slots.is_nearly_full or self._stopping.is_set() or self._outcomes.has_any_of(self._turns.full)
 
     # ── helpers that run beside ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -384,17 +299,16 @@ class Pump:
             await self._roomy.wait()
             if self._stopping.is_set():
                 return
-            heard = await self._listener.hear(self._wanted)
+            heard = await self._listener.hear(self._turns.wanted)
             if heard and self._stopping.is_set():
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
-                new = [endpoint_id for endpoint_id in heard if endpoint_id not in self._ready]
-                self._owed_to_bell = max(0, self._owed_to_bell - len(new))
-                self._make_ready(heard)
-                if self._is_nearly_full():
+                self._turns.heard(heard)
+                self._make_ready(())
+                if self._slots.is_nearly_full:
                     asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 # Where slots are few, those at hand would have all the turns until a long pause is over.
-                few = min(1, self._slots.count / _ENDPOINTS_PER_CLAIM)
+                few = min(1, self._slots.count / PER_CLAIM)
                 await asyncio.sleep(_GATHER_RINGS * few)
 
     async def _sweep(self) -> None:
@@ -408,7 +322,7 @@ class Pump:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    plenty = await self._listener.has_plenty(at_hand=len(self._ready))
+                    plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
                     due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
                 if due and not await self._listener.share(due):
                     self._make_ready(due)
@@ -451,5 +365,5 @@ class Pump:
         while not self._over:
             await asyncio.sleep(self._options.idle_seconds / 4)
             idle = time.monotonic() - self._busy_at > self._options.idle_seconds
-            if idle and self._listener.works and not self._slots.in_flight and not self._ready:
+            if idle and self._listener.works and not self._slots.in_flight and not self._turns.ready:
                 self.stop()

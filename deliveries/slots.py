@@ -18,6 +18,8 @@ _ONE_IN = 4
 # requests for this long (seconds).
 _SLOW_MS = 1000
 _SILENT_SECONDS = 0.25
+# With no more than one free slot in so many, a pump is nearly full.
+_NEARLY_FULL = 16
 # Receivers that are remembered to answer, and to be slow.
 _MOST_REMEMBERED = 50_000
 
@@ -47,6 +49,10 @@ class Slots:
     @property
     def free(self) -> int:
         return self.count - len(self._taken)
+
+    @property
+    def is_nearly_full(self) -> bool:
+        return self.free <= self.count // _NEARLY_FULL
 
     @property
     def in_flight(self) -> int:
