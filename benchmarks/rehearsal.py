@@ -2,8 +2,8 @@
 
 It follows the walk. Emits of one moment share a statement (subscriptions/together.py); a process's bell and a pump
 gather rings (deliveries/bell.py, deliveries/deliver.py); outcomes wait for each other (deliveries/outcomes.py); a slot
-is free again once its outcome is written. It leaves out caps per endpoint, failures, the sweep, and
-the network.
+is free again once its outcome is written. It leaves out caps per endpoint, failures, the sweep and the network, and
+knows less of whose turn it is than deliveries/turns.py: slots are shared out evenly, with nobody at hand or aside.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from itertools import cycle
 from benchmarks.fit import Times, Waits
 from benchmarks.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
 
-# As in deliveries/gather.py and deliveries/deliver.py.
+# As in deliveries/gather.py and deliveries/turns.py.
 EMITS_PER_STATEMENT = 100
 ENDPOINTS_PER_CLAIM = 200
 

@@ -166,6 +166,7 @@ class Pump:
             turn = self._turns.next()
             self._note_room()
             if not turn.endpoint_ids:
+                self._hand_on()
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
@@ -183,12 +184,12 @@ class Pump:
                 await self._start_over(turn.endpoint_ids)
                 continue
             self._start(claimed.deliveries)
-            self._turns.over(turn, claimed)
+            passed_over = self._turns.over(turn, claimed)
             self._note_room()
             if self._is_awaited():
                 self._outcomes.hurry()
             self._come_back(claimed.closed)
-            self._ask_again(self._turns.passed_over(turn, claimed))
+            self._ask_again(passed_over)
             self._hand_on()
             if claimed.deliveries and self._turns.ready and self._slots.is_nearly_full:
                 await self._let_slots_gather()
@@ -221,7 +222,8 @@ class Pump:
             return
         waiting, pause = self._turns.aside, _HAND_ON_ASIDE_SECONDS
         if self._slots.is_nearly_full:
-            waiting, pause = self._turns.ready or self._turns.aside, _HAND_ON_SECONDS
+            if self._turns.ready:
+                waiting, pause = self._turns.ready, _HAND_ON_SECONDS
             # And again, because no claim comes to do it where all that is in flight hangs.
             self._hand_on_timer = asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
         now = time.monotonic()
@@ -305,8 +307,6 @@ class Pump:
             elif heard:
                 self._turns.heard(heard)
                 self._make_ready(())
-                if self._slots.is_nearly_full:
-                    asyncio.get_running_loop().call_later(_HAND_ON_SECONDS, self._hand_on)
                 # Where slots are few, those at hand would have all the turns until a long pause is over.
                 few = min(1, self._slots.count / PER_CLAIM)
                 await asyncio.sleep(_GATHER_RINGS * few)

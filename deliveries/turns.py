@@ -14,7 +14,7 @@ from uuid import UUID
 from deliveries.claim import Claim
 from deliveries.slots import Slots
 
-# Endpoints visited by one claim.
+# Endpoints visited by one claim, at most.
 PER_CLAIM = 200
 # Endpoints that are enough to have at hand: those of the next claim and of the one after, of which it hears meanwhile.
 _AT_HAND = 2 * PER_CLAIM
@@ -55,7 +55,7 @@ class Turns:
         self.ready.update(dict.fromkeys(endpoint_ids))
 
     def heard(self, endpoint_ids: Iterable[UUID]) -> None:
-        """From the bell."""
+        """The same for those from the bell, which is owed less by each that is new."""
         before = len(self.ready)
         self.add(endpoint_ids)
         self._owed_to_bell = max(0, self._owed_to_bell - (len(self.ready) - before))
@@ -69,7 +69,7 @@ class Turns:
         return min(wanted, self._slots.free, PER_CLAIM)
 
     def next(self) -> Turn:
-        """Nobody's, where no slot is free or nobody is ready."""
+        """Nobody's, where no slot is free, or nobody is ready who may have one."""
         free = self._slots.free
         if free <= 0:
             return Turn([], 0, 0)
@@ -81,10 +81,10 @@ class Turns:
         self._owed_to_bell = min(_AT_HAND, self._owed_to_bell + len(chosen))
         return Turn(chosen, share, free)
 
-    def over(self, turn: Turn, claim: Claim) -> None:
+    def over(self, turn: Turn, claim: Claim) -> list[UUID]:
         """Who used up its share, was cut short by the limit or came too late for a slot may have more: it comes back.
 
-        What they had says how many to ask next time.
+        Returns those that another worker was claiming for, to be added again in a moment.
         """
         rooms = {delivery.endpoint_id: delivery.room for delivery in claim.deliveries}
         cut = {delivery.endpoint_id for delivery in claim.deliveries if delivery.is_cut}
@@ -95,16 +95,21 @@ class Turns:
         asked = [endpoint_id for endpoint_id in turn.endpoint_ids if endpoint_id not in elsewhere]
         late = [endpoint_id for endpoint_id in asked if not counts[endpoint_id]] if cut else []
         if turn.limit >= _FEW_SLOTS:
-            each = min(_SHARE, max(1, len(claim.deliveries) / max(1, len(counts))))
-            self._each = min(_SHARE, _FEWER * max(each, self._each)) if late else each
-        if late:  # first next time
+            self._expect(len(claim.deliveries) / max(1, len(counts)), too_many_asked=bool(late))
+        if late:  # the first to be asked next time
             self.ready = {**dict.fromkeys(late), **self.ready}
         self.add(endpoint_id for endpoint_id in asked if counts[endpoint_id] >= turn.share or endpoint_id in cut)
         if not claim.deliveries:
             self._take_back()
+        return self._to_ask_again(turn, claim)
 
-    def passed_over(self, turn: Turn, claim: Claim) -> list[UUID]:
-        """Another worker held these lanes. It may have looked before our work was there, so look again ourselves."""
+    def _expect(self, each: float, *, too_many_asked: bool) -> None:
+        """What they had says how many to ask next time."""
+        each = min(_SHARE, max(1, each))
+        self._each = min(_SHARE, _FEWER * max(each, self._each)) if too_many_asked else each
+
+    def _to_ask_again(self, turn: Turn, claim: Claim) -> list[UUID]:
+        """The other worker may have looked before our work was there, so we look again ourselves, a few times."""
         for endpoint_id in set(turn.endpoint_ids).intersection(self._passed_over).difference(claim.passed_over):
             del self._passed_over[endpoint_id]
         again = []

@@ -213,7 +213,9 @@ DELIVERY_ALLOWED_PORTS = env.list("DELIVERY_ALLOWED_PORTS", cast=int, default=[8
 DELIVERY_PROXY_URL = env.str("DELIVERY_PROXY_URL", default="")
 DELIVERY_USER_AGENT = env.str("DELIVERY_USER_AGENT", default="webhooks-platform/1")
 
+# Celery's own, but asleep until a task is due.
 CELERY_BEAT_SCHEDULER = "webhooks_platform.beat:Scheduler"
+
 # The sweep as a periodic task: it starts pumps where none runs, and replay jobs and announcements where some wait. A
 # tick that waited too long is worth nothing.
 CELERY_BEAT_SCHEDULE = {

