@@ -195,7 +195,7 @@ class Pump:
                 await self._let_slots_gather()
 
     async def _let_slots_gather(self) -> None:
-        """A claim for two slots costs hardly less than one for two hundred, and most others are free in a moment."""
+        """A slot or two are not worth a claim of their own, and most others are free in a moment."""
         self._given_back.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._given_back.wait(), _GATHER_SLOTS)
@@ -255,6 +255,10 @@ class Pump:
 
     def _make_ready(self, endpoint_ids: Iterable[UUID]) -> None:
         self._turns.add(endpoint_ids)
+        self._look()
+
+    def _look(self) -> None:
+        """For the claiming: somebody may be ready, or a slot free."""
         self._claimable.set()
         self._note_room()
 
@@ -306,7 +310,7 @@ class Pump:
                 await self._listener.share(heard)  # for others: this pump claims no more
             elif heard:
                 self._turns.heard(heard)
-                self._make_ready(())
+                self._look()
                 # Where slots are few, those at hand would have all the turns until a long pause is over.
                 few = min(1, self._slots.count / PER_CLAIM)
                 await asyncio.sleep(_GATHER_RINGS * few)
