@@ -73,15 +73,16 @@ def model(measures: Mapping[str, Any]) -> Model:
     store, claim, settle = _shares(few, STORE, CLAIM, SETTLE)
     claim_full, settle_full = _shares(drained, CLAIM, SETTLE)
     web = line((few["stores"], each["web"]), (profile["emit"]["single"]["stores"], single["web"]))
-    # Of a batch of a hundred, a hundredth of the request and of the statement falls to each event.
-    event = max(0.0, (batch["web"] - (web.each + web.statement) / 100) / 0.99)
+    # Of a batch of a hundred, a hundredth of the request falls to each event.
+    stores = profile["emit"]["batch"]["stores"]
+    event = max(0.0, (batch["web"] - web.each / 100 - web.statement * stores) / 0.99)
     pairs = [(side["claims"] + side["settlements"]) / 2 for side in (few, drained)]
     worker = line((pairs[0], each["worker"]), (pairs[1], full["worker"]))
     redis = each["redis"] / (few["stores"] + few["claims"])
     times = Times(
         request=max(0.0, web.each - event),
         accept=Cost(event, web.statement),
-        store=line((few["stores"], store * each["postgres"]), (0.01, batch["postgres"])),
+        store=line((few["stores"], store * each["postgres"]), (stores, batch["postgres"])),
         # One question to Redis is taken to be as dear as another.
         ring=redis,
         hear=redis,

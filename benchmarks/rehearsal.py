@@ -21,10 +21,18 @@ ENDPOINTS_PER_CLAIM = 200
 
 
 @dataclass(slots=True)
+class _Emits:
+    """When each event was due and for whom, and who waits for its request's answer."""
+
+    waiting: deque[tuple[list[tuple[float, int]], Signal]] = field(default_factory=deque)
+    any: Signal = field(default_factory=Signal)
+
+
+@dataclass(slots=True)
 class _Web:
     interpreter: Turns = field(default_factory=Turns)
-    waiting: deque[tuple[float, int, Signal]] = field(default_factory=deque)
-    any: Signal = field(default_factory=Signal)
+    singles: _Emits = field(default_factory=_Emits)
+    batches: _Emits = field(default_factory=_Emits)
     rings: dict[int, None] = field(default_factory=dict)
     rung: Signal = field(default_factory=Signal)
 
@@ -58,7 +66,8 @@ class System:
         self._webs = [_Web() for _ in range(webs)]
         self._next_web: Iterator[_Web] = cycle(self._webs)
         for web in self._webs:
-            world.start(self._gather(web))
+            world.start(self._gather(web, web.singles))
+            world.start(self._gather(web, web.batches))
             world.start(self._ring(web))
         for pump in [_Pump() for _ in range(workers)]:
             for helper in (self._listen, self._claim, self._settle):
@@ -72,23 +81,20 @@ class System:
         spent = (times.request + events * times.accept.each) / 2
         yield Work(times.producer, self._cores["outside"])
         yield Work(spent, self._cores["web"], web.interpreter)
-        if events == 1:
-            answered = Signal()
-            web.waiting.append((due_at, endpoint, answered))
-            web.any.set()
-            yield Wait(answered)
-        else:
-            yield from self._store(web, [(due_at, endpoint)] * events)
+        emits, answered = web.singles if events == 1 else web.batches, Signal()
+        emits.waiting.append(([(due_at, endpoint)] * events, answered))
+        emits.any.set()
+        yield Wait(answered)
         yield Work(spent, self._cores["web"], web.interpreter)
 
-    def _gather(self, web: _Web) -> Process:
+    def _gather(self, web: _Web, emits: _Emits) -> Process:
         while True:
-            web.any.clear()
-            yield Wait(web.any)
-            while web.waiting:
-                taken = [web.waiting.popleft() for _ in range(min(EMITS_PER_STATEMENT, len(web.waiting)))]
-                yield from self._store(web, [(due_at, endpoint) for due_at, endpoint, _ in taken])
-                for _, _, answered in taken:
+            emits.any.clear()
+            yield Wait(emits.any)
+            while emits.waiting:
+                taken = [emits.waiting.popleft() for _ in range(min(EMITS_PER_STATEMENT, len(emits.waiting)))]
+                yield from self._store(web, [event for events, _ in taken for event in events])
+                for _, answered in taken:
                     answered.set()
 
     def _store(self, web: _Web, events: list[tuple[float, int]]) -> Process:

@@ -39,12 +39,9 @@ class Known(Kind):
 _memory: dict[Name, Known] = {}
 
 
-def recall(name: Name) -> Known | None:
-    return _memory.get(name)
-
-
-def has_all(names: Iterable[Name]) -> bool:
-    return all(name in _memory for name in names)
+def recall(names: Iterable[Name]) -> list[Known | None]:
+    """None for those that are not remembered."""
+    return list(map(_memory.get, names))
 
 
 def forget(name: Name) -> None:

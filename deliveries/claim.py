@@ -14,7 +14,8 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from subscriptions import ids
+from deliveries import arrays
+from deliveries.statement import compact
 
 LOCK_LANES = """
     -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
@@ -29,7 +30,7 @@ LOCK_LANES = """
 """
 """Locks the lanes that are open and that nobody else is claiming for, and leaves their ids to the next statement."""
 
-CLAIM_DUE = """
+CLAIM_DUE = compact("""
     WITH lane AS (
         -- `least` passes over nulls: no allowance means the whole cap, no rate means no bucket.
         SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AS is_well,
@@ -94,7 +95,7 @@ CLAIM_DUE = """
     JOIN deliveries_event event ON event.id = claimed.event_id
     JOIN subscriptions_endpoint endpoint ON endpoint.id = claimed.endpoint_id
     JOIN lane ON lane.id = claimed.endpoint_id
-"""
+""")
 """Claims due deliveries of the locked lanes, in due order, never past an endpoint's room nor its share."""
 
 
@@ -150,7 +151,7 @@ async def claim(
     connection: AsyncConnection, *, endpoint_ids: Sequence[UUID], lease_id: UUID, share: int, limit: int
 ) -> Claim:
     """At most `share` deliveries per endpoint and `limit` in all."""
-    asked = ids.as_array(endpoint_ids)
+    asked = arrays.uuids(endpoint_ids)
     # What a pipeline sends at once is one transaction, and each statement in it has a snapshot of its own.
     async with connection.pipeline():
         lanes = connection.cursor()

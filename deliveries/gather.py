@@ -1,4 +1,4 @@
-"""Part of accept: emits that arrive at the same moment are stored by one statement.
+"""Part of accept: emits that arrive at the same moment are stored by one statement, single events and batches apart.
 
 Those that need nothing but their events written, and perhaps their answer kept under an Idempotency-Key. What it takes
 to accept an event is remembered from the last time (`deliveries/beliefs.py`) and looked at again by the statement that
@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -67,18 +68,25 @@ def accept(emit: Emit) -> bytes | None:
     ready = _ready(emit)
     if ready is None:
         return None
-    return _together().do(ready) if len(emit.new_events) == 1 else _accept_all([ready])[0]
+    if len(emit.new_events) == 1:
+        return _singles().do(ready)
+    if emit.scope is None and all(map(is_plain, emit.new_events)):
+        return _batches().do(ready)
+    # A batch is stored as a whole, and a key or an id that is taken would undo all that were stored with it.
+    return _accept_all([ready])[0]
 
 
 def _ready(emit: Emit) -> _Ready | None:
     default_version = default_api_version()
     names = [(new.consumer, new.type, new.api_version or default_version) for new in emit.new_events]
-    if not beliefs.has_all(names) and not _learn(names):
-        return None
+    # Kept with each: another thread may forget what is remembered before this one has answered.
+    all_known = beliefs.recall(names)
+    if None in all_known:
+        if not _learn(names):
+            return None
+        all_known = beliefs.recall(names)
     gathered = []
-    for new, name in zip(emit.new_events, names, strict=True):
-        # Kept with each: another thread may forget what is remembered before this one has answered.
-        known = beliefs.recall(name)
+    for new, name, known in zip(emit.new_events, names, all_known, strict=True):
         if known is None:
             return None
         if not known.fits(new.data):
@@ -121,7 +129,13 @@ def _stored(new: NewEvent, known: Known, now: datetime) -> Stored:
 
 
 @lru_cache(maxsize=1)
-def _together() -> "Together[_Ready, bytes | None]":
+def _singles() -> "Together[_Ready, bytes | None]":
+    return Together(_accept_all, at_most=_AT_MOST)
+
+
+@lru_cache(maxsize=1)
+def _batches() -> "Together[_Ready, bytes | None]":
+    """By themselves: a single event does not wait for a thousand others."""
     return Together(_accept_all, at_most=_AT_MOST)
 
 
@@ -155,13 +169,15 @@ def _answers(emits: Sequence[_Ready], own: BaseDatabaseWrapper) -> dict[int, byt
         return {}
     bell.ring_members(written.ready)
     tally.count_accepted([event.consumer_id for event in written.stored])
-    log_accepted(written.stored)
+    # Single events of one moment share a line; a batch has its own.
+    for events in _events_of_each(unseen) if _holds_batches(unseen) else [written.stored]:
+        log_accepted(events)
     return answers
 
 
 def _store(emits: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
-    events = [one.event for each in emits for one in each.gathered]
-    whole = len(events) > len(emits)
+    events = list(chain.from_iterable(_events_of_each(emits)))
+    whole = _holds_batches(emits)
     kept = any(each.emit.scope for each in emits)
     with transaction.atomic() if kept or (whole and not all(map(is_plain, events))) else nullcontext():
         written = store_if_still_true(events, [belief for each in emits for belief in _beliefs(each)], whole=whole)
@@ -175,6 +191,15 @@ def _store(emits: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
         if not idempotency.keep([(scope, answer) for scope, answer in scoped if scope]):
             raise _Undone
     return written, answers
+
+
+def _holds_batches(emits: Sequence[_Ready]) -> bool:
+    """Then all of them are."""
+    return len(emits[0].gathered) > 1
+
+
+def _events_of_each(emits: Sequence[_Ready]) -> list[list[Stored]]:
+    return [[one.event for one in each.gathered] for each in emits]
 
 
 def _beliefs(ready: _Ready) -> list[Belief]:

@@ -6,17 +6,20 @@ consumer is their label: the type, its version and schema, and the key that came
 up once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import orjson
 from django.conf import settings
 from django.db import connection
 
+from deliveries import arrays
+from deliveries.arrays import Array
+from deliveries.statement import compact
 from subscriptions import ids
 from subscriptions.event_types import patterns_for
 
@@ -26,74 +29,72 @@ _KINDS = """
             label int, type text, patterns text, api_version text
         )
     ), kind AS MATERIALIZED (
-        SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
-        FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid)
+        SELECT kind, consumer_id, type, patterns, api_version
+        FROM unnest(%(kind_labels)s::int[], %(consumer_ids)s::uuid[])
+            WITH ORDINALITY AS kind (label, consumer_id, kind)
         JOIN label USING (label)
     )
 """
 # What `gather` knew a moment ago, looked at again in the very statement that relies on it.
 _KINDS_STILL_TRUE = """
     label AS MATERIALIZED (
-        SELECT label.label, label.type, label.patterns, label.api_version
+        SELECT label.*
         FROM json_to_recordset(%(labels)s::json) AS label (
             label int, type text, patterns text, api_version text, key_id uuid, schema_hash text
         )
         JOIN subscriptions_apikey key
-            ON key.id = label.key_id AND key.revoked_at IS NULL AND (key.expires_at IS NULL OR key.expires_at > now())
+            ON key.id = label.key_id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
         JOIN subscriptions_eventtype known
-            ON known.name = label.type AND known.archived_at IS NULL AND known.used_at IS NOT NULL
+            ON known.name = label.type AND archived_at IS NULL AND used_at IS NOT NULL
         LEFT JOIN subscriptions_eventtypeversion version
             ON version.event_type_id = label.type AND version.api_version = label.api_version
-            AND version.schema IS NOT NULL
-        WHERE md5(version.schema::text) IS NOT DISTINCT FROM label.schema_hash
-    ), believed AS MATERIALIZED (
-        SELECT kind.kind, kind.consumer_id, label.type, label.patterns, label.api_version
-        FROM json_to_recordset(%(kinds)s::json) AS kind (kind int, label int, consumer_id uuid, consumer_uid text)
+            AND schema IS NOT NULL
+        WHERE md5(schema::text) IS NOT DISTINCT FROM label.schema_hash
+    ), believed AS (
+        SELECT kind, consumer_id, type, patterns, api_version
+        FROM unnest(%(kind_labels)s::int[], %(consumer_ids)s::uuid[], %(consumer_uids)s::text[])
+            WITH ORDINALITY AS kind (label, consumer_id, consumer_uid, kind)
         JOIN label USING (label)
         JOIN subscriptions_consumer consumer
             ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
             AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
-    ), kind AS MATERIALIZED (
+    ), kind AS (
         SELECT * FROM believed WHERE (SELECT count(*) FROM believed) >= %(at_least)s
     )
 """
 _GIVEN = """
-    WITH {kinds}, wanted AS MATERIALIZED (
-        SELECT kind.kind, kind.consumer_id, kind.type, kind.api_version, endpoint.id AS endpoint_id, endpoint.ordered,
-            coalesce(endpoint.retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
+    WITH {kinds}, wanted AS (
+        SELECT kind, consumer_id, type, api_version, endpoint_id, ordered,
+            coalesce(retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
         FROM kind LEFT JOIN LATERAL (
-            SELECT id, ordered, retry_schedule
+            SELECT id AS endpoint_id, ordered, retry_schedule
             FROM subscriptions_endpoint
             WHERE consumer_id = kind.consumer_id AND deleted_at IS NULL
                 AND event_types::text[] && string_to_array(kind.patterns, ' ')
             -- Looked up for each kind, and never by reading all endpoints there are.
             OFFSET 0
         ) endpoint ON true
-    ), counted AS MATERIALIZED (
-        SELECT kind, consumer_id, type, api_version, count(endpoint_id) AS delivery_count,
-            string_agg(encode(uuid_send(endpoint_id), 'hex'), ' ') AS endpoints
+    ), counted AS (
+        SELECT kind, consumer_id, type, api_version, count(endpoint_id) AS delivery_count {more_counts}
         FROM wanted
         GROUP BY kind, consumer_id, type, api_version
-    ), given AS MATERIALIZED (
-        SELECT event.*, counted.consumer_id, counted.type, counted.api_version, counted.delivery_count
-        FROM json_to_recordset(%(events)s::json) AS event (
-            kind int, id uuid, body text, created_at timestamptz, occurred_at timestamptz, producer_id text,
-            ordering_key text, sequence bigint, traceparent text
+    ), stored AS (
+        INSERT INTO deliveries_event (
+            id, consumer_id, type, api_version, body, created_at, occurred_at, traceparent, delivery_count, xid
+            {more_columns}
         )
+        SELECT event.id, consumer_id, type, api_version, body, created_at, occurred_at, traceparent, delivery_count,
+            -- The column's default, worked out once for all of them.
+            (SELECT webhooks_feed_xid(pg_current_xact_id()))
+            {more_columns}
+        FROM unnest(
+            %(kinds)s::int[], %(ids)s::uuid[], %(bodies)s::bytea[], %(created_ats)s::timestamptz[],
+            %(occurred_ats)s::timestamptz[], %(traceparents)s::text[] {more_arrays}
+        ) AS event (kind, id, body, created_at, occurred_at, traceparent {more_columns})
         -- Nobody knows how many there are of either, and a plan made for few compares each with each. A full join
         -- cannot, and `num_nulls` leaves it full.
         FULL JOIN counted USING (kind)
-        WHERE num_nulls(event.id, counted.consumer_id) = 0
-    ), stored AS (
-        INSERT INTO deliveries_event (
-            id, consumer_id, type, api_version, producer_id, body, occurred_at, created_at, ordering_key, sequence,
-            traceparent, delivery_count, xid
-        )
-        SELECT id, consumer_id, type, api_version, producer_id, convert_to(body, 'UTF8'), occurred_at, created_at,
-            ordering_key, sequence, traceparent, delivery_count,
-            -- The column's default, worked out once for all of them.
-            (SELECT webhooks_feed_xid(pg_current_xact_id()))
-        FROM given
+        WHERE num_nulls(event.id, consumer_id) = 0
 """
 # PostgreSQL's own uuidv7() asks for fresh randomness each time, which takes longer than the rest of the row.
 _DELIVERY_ID = "(%(id_start)s || lpad(to_hex(%(id_end)s + row_number() OVER ()), 12, '0'))::uuid"
@@ -102,11 +103,13 @@ _PLAIN = """
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
         )
-        SELECT {delivery_id}, given.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
-        FROM given FULL JOIN wanted USING (kind)
-        WHERE num_nulls(given.id, wanted.endpoint_id) = 0
+        SELECT {delivery_id}, event.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
+        -- The arrays once more: to hand the events on, bodies and all, takes longer.
+        FROM unnest(%(kinds)s::int[], %(ids)s::uuid[], %(created_ats)s::timestamptz[]) AS event (kind, id, created_at)
+        FULL JOIN wanted USING (kind)
+        WHERE num_nulls(event.id, endpoint_id) = 0
     )
-    SELECT kind, NULL::uuid, delivery_count, endpoints FROM counted
+    SELECT kind, NULL::uuid, delivery_count, ready FROM counted
 """
 _NAMED_OR_ORDERED = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
@@ -114,48 +117,71 @@ _NAMED_OR_ORDERED = """
         ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
         RETURNING id, delivery_count
     ), matched AS (
-        SELECT given.id AS event_id, given.created_at, wanted.endpoint_id, wanted.wait,
-            CASE WHEN wanted.ordered THEN given.ordering_key END AS ordering_key,
-            CASE WHEN wanted.ordered THEN given.sequence END AS sequence
-        FROM given FULL JOIN stored USING (id) FULL JOIN wanted USING (kind)
-        WHERE num_nulls(given.id, stored.id, wanted.endpoint_id) = 0
+        SELECT id AS event_id, created_at, endpoint_id, wait,
+            CASE WHEN ordered THEN ordering_key END AS ordering_key, CASE WHEN ordered THEN sequence END AS sequence
+        FROM unnest(
+            %(kinds)s::int[], %(ids)s::uuid[], %(created_ats)s::timestamptz[], %(ordering_keys)s::text[],
+            %(sequences)s::bigint[]
+        ) AS event (kind, id, created_at, ordering_key, sequence)
+        FULL JOIN stored USING (id) FULL JOIN wanted USING (kind)
+        WHERE num_nulls(event.id, stored.id, endpoint_id) = 0
     ), owed AS (
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at,
             ordering_key, sequence, blocked
         )
-        SELECT {delivery_id}, event_id, endpoint_id, 'pending', now() + wait, 0, 0, now(), matched.created_at,
-            ordering_key, sequence,
+        SELECT {delivery_id}, event_id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, ordering_key,
+            sequence,
             ordering_key IS NOT NULL AND (
                 row_number() OVER (PARTITION BY endpoint_id, ordering_key ORDER BY sequence) > 1
                 OR EXISTS (
                     SELECT FROM deliveries_delivery earlier
                     WHERE earlier.endpoint_id = matched.endpoint_id AND earlier.ordering_key = matched.ordering_key
-                        AND earlier.state IN ('pending', 'in_flight') AND NOT earlier.blocked
+                        AND state IN ('pending', 'in_flight') AND NOT blocked
                 )
             )
         FROM matched
         RETURNING endpoint_id
     )
-    SELECT kind, NULL::uuid AS id, NULL AS delivery_count, NULL AS endpoints FROM counted
+    SELECT kind, NULL::uuid, NULL, NULL FROM counted
     UNION ALL
     SELECT NULL, id, delivery_count, NULL FROM stored
     UNION ALL
     SELECT NULL, NULL, NULL, string_agg(DISTINCT encode(uuid_send(endpoint_id), 'hex'), ' ') FROM owed
 """
+_PARTS_OF_PLAIN = {
+    # Endpoints as the bell writes them.
+    "more_counts": ", string_agg(encode(uuid_send(endpoint_id), 'hex'), ' ') AS ready",
+    "more_columns": "",
+    "more_arrays": "",
+}
+_PARTS_OF_ANY = {
+    "more_counts": "",
+    "more_columns": ", producer_id, ordering_key, sequence",
+    "more_arrays": ", %(producer_ids)s::text[], %(ordering_keys)s::text[], %(sequences)s::bigint[]",
+}
 
-STORE_PLAIN = (_GIVEN + _PLAIN).format(kinds=_KINDS, delivery_id=_DELIVERY_ID)
+
+def _plain(kinds: str) -> str:
+    return compact((_GIVEN + _PLAIN).format(kinds=kinds, delivery_id=_DELIVERY_ID, **_PARTS_OF_PLAIN))
+
+
+def _any(kinds: str) -> str:
+    return compact((_GIVEN + _NAMED_OR_ORDERED).format(kinds=kinds, delivery_id=_DELIVERY_ID, **_PARTS_OF_ANY))
+
+
+STORE_PLAIN = _plain(_KINDS)
 """Stores events that have neither an id of their producer's nor an ordering key, and one delivery for each endpoint
 that wants them. Answers with the kinds, which say how many and which."""
 
-STORE_PLAIN_IF_STILL_TRUE = (_GIVEN + _PLAIN).format(kinds=_KINDS_STILL_TRUE, delivery_id=_DELIVERY_ID)
+STORE_PLAIN_IF_STILL_TRUE = _plain(_KINDS_STILL_TRUE)
 """The same, for kinds whose key, consumer and type are as they were believed to be. Skips the others."""
 
-STORE_ANY = (_GIVEN + _NAMED_OR_ORDERED).format(kinds=_KINDS, delivery_id=_DELIVERY_ID)
+STORE_ANY = _any(_KINDS)
 """Stores any events. Skips one whose producer id is taken, and holds back what waits for its turn in an ordering key.
 Answers with the kinds, and with the events that were stored."""
 
-STORE_ANY_IF_STILL_TRUE = (_GIVEN + _NAMED_OR_ORDERED).format(kinds=_KINDS_STILL_TRUE, delivery_id=_DELIVERY_ID)
+STORE_ANY_IF_STILL_TRUE = _any(_KINDS_STILL_TRUE)
 """Both: skips kinds that have changed, and events whose producer id is taken."""
 
 
@@ -193,8 +219,9 @@ class Kind:
 
 # The kind of an event, and the id of the key with which it came. Events that share both are of one kind to a statement.
 Belief = tuple[Kind, str | None]
-# By type, version, hash of the schema and key: their numbers.
-_Labels = dict[tuple[str, str, str | None, str | None], int]
+# Its type, version, hash of the schema and key.
+_Label = tuple[str, str, str | None, str | None]
+T = TypeVar("T")
 
 
 def is_plain(event: Any) -> bool:
@@ -224,14 +251,14 @@ def _store(
     for_plain: str, for_any: str, events: Sequence[Stored], beliefs: Sequence[Belief], *, whole: bool = False
 ) -> Written:
     plain = all(map(is_plain, events))
+    # Counted from one, as WITH ORDINALITY does.
     kinds: dict[Belief, int] = {}
-    numbers = [kinds.setdefault(belief, len(kinds)) for belief in beliefs]
-    labels: _Labels = {}
-    kind_rows = [_kind_row(belief, number, labels) for belief, number in kinds.items()]
+    numbers = [kinds.setdefault(belief, len(kinds) + 1) for _, belief in zip(events, beliefs, strict=True)]
     parameters: dict[str, Any] = {
-        "events": _json([_row(event, number) for event, number in zip(events, numbers, strict=True)]),
-        "kinds": _json(kind_rows),
-        "labels": _json([_label_row(*label, number) for label, number in labels.items()]),
+        "kinds": arrays.ints(numbers),
+        **_columns(events),
+        **({} if plain else _more_columns(events)),
+        **_kind_columns(list(kinds)),
         "at_least": len(kinds) if whole else 0,
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
         **counting_on(ids.new_uuid()),
@@ -240,9 +267,9 @@ def _store(
         cursor.execute(for_plain if plain else for_any, parameters)
         rows = cursor.fetchall()
     by_kind = {kind: count for kind, _, count, _ in rows if kind is not None}
-    by_event = {event_id: count for _, event_id, count, _ in rows if event_id is not None}
+    by_event = {} if plain else {event_id: count for _, event_id, count, _ in rows if event_id is not None}
     # A set, since two types of one consumer may name the same endpoint.
-    written = Written([], [], {endpoint for *_, endpoints in rows if endpoints for endpoint in endpoints.split()})
+    written = Written([], [], set(" ".join([ready for *_, ready in rows if ready]).split()))
     for event, kind in zip(events, numbers, strict=True):
         count = by_kind.get(kind) if plain else by_event.get(event.id)
         if count is not None:
@@ -269,11 +296,19 @@ def _nothing_believed(events: Sequence[Stored]) -> list[Belief]:
     return [kinds[name] for name in names]
 
 
-def _kind_row(belief: Belief, number: int, labels: _Labels) -> dict[str, Any]:
-    """Adds its label to the others, if it is a new one."""
-    kind, key_id = belief
-    label = labels.setdefault((kind.type, kind.api_version, kind.schema_hash, key_id), len(labels))
-    return {"kind": number, "label": label, "consumer_id": kind.consumer_id, "consumer_uid": kind.consumer_uid}
+def _kind_columns(kinds: Sequence[Belief]) -> dict[str, Any]:
+    labels: dict[_Label, int] = {}
+    numbers = [
+        labels.setdefault((kind.type, kind.api_version, kind.schema_hash, key_id), len(labels))
+        for kind, key_id in kinds
+    ]
+    return {
+        "kind_labels": arrays.ints(numbers),
+        "consumer_ids": arrays.uuids([kind.consumer_id for kind, _ in kinds]),
+        "consumer_uids": arrays.texts([kind.consumer_uid for kind, _ in kinds]),
+        # One or a few.
+        "labels": orjson.dumps([_label_row(*label, number) for label, number in labels.items()]).decode(),
+    }
 
 
 def _label_row(type: str, api_version: str, schema_hash: str | None, key_id: str | None, number: int) -> dict[str, Any]:
@@ -292,20 +327,24 @@ def _patterns(type: str) -> str:
     return " ".join(patterns_for(type))
 
 
-def _row(event: Stored, kind: int) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "kind": kind,
-        "id": event.id,
-        # Text, since JSON carries no bytes: they are UTF-8, and come out of PostgreSQL as they went in.
-        "body": event.body.decode(),
-        "created_at": event.created_at,
+def _columns(events: Sequence[Stored]) -> dict[str, Array]:
+    return {
+        "ids": arrays.uuids([event.id for event in events]),
+        "bodies": arrays.byte_strings([event.body for event in events]),
+        "created_ats": arrays.times([event.created_at for event in events]),
+        "occurred_ats": _if_any(arrays.times, [event.occurred_at for event in events]),
+        "traceparents": _if_any(arrays.texts, [event.traceparent for event in events]),
     }
-    # Left out, a field is null, and there is less to read.
-    for name in ("occurred_at", "producer_id", "ordering_key", "sequence", "traceparent"):
-        if (value := getattr(event, name)) is not None:
-            row[name] = value
-    return row
 
 
-def _json(rows: Sequence[dict[str, Any]]) -> str:
-    return orjson.dumps(rows).decode()
+def _more_columns(events: Sequence[Stored]) -> dict[str, Array]:
+    return {
+        "producer_ids": _if_any(arrays.texts, [event.producer_id for event in events]),
+        "ordering_keys": _if_any(arrays.texts, [event.ordering_key for event in events]),
+        "sequences": _if_any(arrays.bigints, [event.sequence for event in events]),
+    }
+
+
+def _if_any(write: Callable[[list[T | None]], Array], values: list[T | None]) -> Array:
+    """Beside longer arrays, an empty one is all nulls."""
+    return write([] if values.count(None) == len(values) else values)

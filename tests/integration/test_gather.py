@@ -1,6 +1,6 @@
 """deliveries/gather.py: plain events of several requests, stored by one statement."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import Any
@@ -207,11 +207,12 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
     """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
     _, key = known
     consumers.create(uid="other")
-    group = gather._together()
+    group = gather._singles()
     callers = ThreadPoolExecutor(max_workers=8)
 
     def emit(number: int, consumer: str, own_id: str | None) -> Any:
         new = NewEvent(consumer=consumer, type="invoice.paid", data={"number": number}, producer_id=own_id)
+        be_patient()
         try:
             answer = gather.accept(gather.Emit([new], key.id, timezone.now(), None, show))
             return answer and answer.decode()
@@ -227,7 +228,7 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
         with psycopg.connect(database.conninfo()) as holder:
             holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
             futures = [callers.submit(emit, 0, "acme", None)]
-            wait_until(lambda: is_held_up(holder), seconds=30)
+            wait_until(lambda: held_up(holder) == 1, seconds=30)
             for number, (consumer, own_id) in enumerate(emits, start=1):
                 futures.append(callers.submit(emit, number, consumer, own_id))
                 # Nobody's event is not one to wait for.
@@ -247,9 +248,85 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
     assert len({row.xid for row in rows[1:]}) == 1
 
 
-def is_held_up(holder: psycopg.Connection) -> bool:
+@pytest.mark.parametrize(
+    ("own_ids", "transactions"),
+    # A batch that may find an id taken is no company: what was stored with it would have to be undone.
+    [([None, None, None], 1), (["a", "b", "c"], 3)],
+    ids=["plain", "with ids of their own"],
+)
+def test_plain_batches_of_one_moment_share_a_statement_and_others_have_their_own(
+    own_ids: list[str | None], transactions: int, known: tuple[Api, ApiKey], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    answers = emit_at_once([(own_id, known[1]) for own_id in own_ids])
+
+    transaction_of = {str(event.id): event.xid for event in Event.objects.all()}
+    shown = [answer.decode().split() for answer in answers if answer]
+    assert [len(batch) for batch in shown] == [2, 2, 2]
+    assert [len({transaction_of[one] for one in batch}) for batch in shown] == [1, 1, 1]
+    assert len({transaction_of[one] for batch in shown for one in batch}) == transactions
+    assert Event.objects.count() == Delivery.objects.count() == 3 + 2 + 6
+    lines = [vars(record)["fields"]["events"] for record in caplog.records if record.msg == "events.accepted"]
+    assert [len(line) for line in lines] == [2, 2, 2, 2]
+
+
+def test_of_batches_of_one_moment_none_is_stored_on_the_short_way_if_one_s_key_was_revoked(
+    known: tuple[Api, ApiKey],
+) -> None:
+    _, key = known
+    other, _ = keys.issue(role=Role.PRODUCER)
+
+    def revoke() -> None:
+        ApiKey.objects.filter(id=other.id).update(revoked_at=timezone.now())
+
+    answers = emit_at_once([(None, key), (None, other), (None, key)], meanwhile=revoke)
+
+    assert answers == [None, None, None]
+    assert Event.objects.count() == Delivery.objects.count() == 3 + 2
+
+
+def emit_at_once(
+    batches: list[tuple[str | None, ApiKey]], *, meanwhile: Callable[[], object] = lambda: None
+) -> list[bytes | None]:
+    """Batches of two that come while another one is held up, the first of the two with an id of its own."""
+
+    def emit(own_id: str | None, key: ApiKey) -> bytes | None:
+        news = [
+            NewEvent(consumer="acme", type="invoice.paid", data={}, producer_id=own_id),
+            NewEvent(consumer="acme", type="invoice.paid", data={}),
+        ]
+        be_patient()
+        try:
+            return gather.accept(gather.Emit(news, key.id, timezone.now(), None, show))
+        finally:
+            connections.close_all()
+
+    def show(gathered: list[gather.Gathered]) -> bytes:
+        return b" ".join(str(one.event.id).encode() for one in gathered)
+
+    with ThreadPoolExecutor(max_workers=4) as callers, psycopg.connect(database.conninfo()) as holder:
+        holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
+        first = callers.submit(emit, None, batches[0][1])
+        wait_until(lambda: held_up(holder) == 1, seconds=30)
+        others = [callers.submit(emit, own_id, key) for own_id, key in batches]
+        # Those that wait for their turn, and those that are held up themselves.
+        wait_until(lambda: len(gather._batches()._waiting) + held_up(holder) == 1 + len(others), seconds=30)
+        meanwhile()
+        holder.rollback()
+        assert first.result(30)
+        return [other.result(30) for other in others]
+
+
+def be_patient() -> None:
+    """Somebody holds a lock until all are there, however long that takes here."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '60s'")
+
+
+def held_up(holder: psycopg.Connection) -> int:
     rows = holder.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'").fetchall()
-    return bool(rows[0][0] == 1)
+    return int(rows[0][0])
 
 
 BATCH = {"events": [EVENT, {**EVENT, "data": {"amount": 1}}]}
@@ -505,6 +582,7 @@ def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
     api, _ = known
 
     def emit() -> Any:
+        be_patient()
         try:
             return api.post(path, body)
         finally:
@@ -513,7 +591,7 @@ def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
     with ThreadPoolExecutor(max_workers=1) as caller, psycopg.connect(database.conninfo()) as holder:
         holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
         emitting = caller.submit(emit)
-        wait_until(lambda: is_held_up(holder), seconds=30)
+        wait_until(lambda: held_up(holder) == 1, seconds=30)
         beliefs._memory.clear()
         holder.rollback()
         answer = emitting.result(30)

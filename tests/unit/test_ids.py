@@ -106,9 +106,3 @@ def test_a_new_id_is_like_any_other_uuid() -> None:
     assert (made, hash(made), repr(made), made.is_safe) == (same, hash(same), repr(same), same.is_safe)
     assert pickle.loads(pickle.dumps(made)) == made
     assert UUID(ids.new_text()).version == 7
-
-
-@settings(deadline=None)
-@given(st.lists(st.uuids()))
-def test_many_are_written_as_postgresql_reads_them(uuids: list[UUID]) -> None:
-    assert [UUID(part) for part in ids.as_array(uuids).strip("{}").split(",") if part] == uuids

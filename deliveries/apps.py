@@ -1,0 +1,10 @@
+from django.apps import AppConfig
+
+from deliveries import arrays
+
+
+class DeliveriesConfig(AppConfig):
+    name = "deliveries"
+
+    def ready(self) -> None:
+        arrays.teach_psycopg()
