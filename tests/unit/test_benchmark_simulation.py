@@ -99,17 +99,13 @@ def test_a_worker_waits_while_its_slots_are_settled() -> None:
     assert drained_rate(model(slow_disk, slots=10), workers=1, count=5_000, cores=2) == pytest.approx(500, rel=0.01)
 
 
-def test_emits_that_come_together_share_a_statement() -> None:
+@pytest.mark.parametrize("events", [1, 100])
+def test_emits_that_come_together_share_a_statement(events: int) -> None:
     # A statement takes 10 ms. Two processes with 32 emits at once write more than ten times as many as one emit alone.
     one = model(store=Cost(each=0.0, statement=0.01))
-    alone = emitted_rate(one, events=1, requests=5_000, cores=2, at_once=1)
-    assert alone == pytest.approx(100, rel=0.05)
-    assert emitted_rate(one, events=1, requests=5_000, cores=2) > 10 * alone
-
-
-def test_a_batch_has_a_statement_of_its_own() -> None:
-    one = model(store=Cost(each=0.0, statement=0.01))
-    assert emitted_rate(one, events=100, requests=2_000, cores=2) == pytest.approx(20_000, rel=0.05)
+    alone = emitted_rate(one, events=events, requests=5_000, cores=2, at_once=1)
+    assert alone == pytest.approx(100 * events, rel=0.05)
+    assert emitted_rate(one, events=events, requests=5_000, cores=2) > 10 * alone
 
 
 def test_with_nothing_to_do_only_our_own_waits_are_left() -> None:
