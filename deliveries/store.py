@@ -104,7 +104,7 @@ _PLAIN = """
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
         )
         SELECT {delivery_id}, event.id, endpoint_id, 'pending', now() + wait, 0, 0, now(), created_at, false
-        -- The arrays once more: to hand the events on, bodies and all, takes longer.
+        -- The arrays once more, without the bodies.
         FROM unnest(%(kinds)s::int[], %(ids)s::uuid[], %(created_ats)s::timestamptz[]) AS event (kind, id, created_at)
         FULL JOIN wanted USING (kind)
         WHERE num_nulls(event.id, endpoint_id) = 0
