@@ -1,3 +1,5 @@
+"""What has to be known before the first connection to the database is made."""
+
 from django.apps import AppConfig
 
 from deliveries import arrays
