@@ -1,7 +1,8 @@
 """Endpoints: all of them, and one with its health, its limits, its failures, and what can be done about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -12,29 +13,16 @@ from django.utils import timezone
 
 from deliveries import audit, check_up, intervene, trial
 from deliveries.api.show import show_trial
+from deliveries.browse.backlog import Backlog, Owed, read_owed
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset, statistics, story
+from deliveries.console import chart, keyset, statistics, story, waiting
 from deliveries.console.page import actor_of, back_to, missing, reason_of, render
 from deliveries.models import AuditEntry, Delivery
 from subscriptions import consumers, ids
 from subscriptions.models import Endpoint, EndpointStatus, Hold
 
 COUNTED_UP_TO = 10_000
-
-COUNT_BACKLOG = """
-    SELECT (SELECT count(*) FROM (
-        SELECT FROM deliveries_delivery
-        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked LIMIT %(up_to)s
-    ) waiting), (SELECT count(*) FROM (
-        SELECT FROM deliveries_delivery
-        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT %(up_to)s
-    ) due), (
-        SELECT min(due_at) FROM deliveries_delivery
-        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked
-    ), (SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = %(endpoint_id)s AND state = 'in_flight')
-"""
-"""What one endpoint is owed: waiting and due, both up to a limit, the oldest due time, and what is in flight."""
 
 COUNT_ERRORS = """
     SELECT attempt.error_kind, count(*)
@@ -89,7 +77,8 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
     span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
     entries = statistics.series(span, endpoint.id)
     total = statistics.total(entries)
-    waiting, due, oldest, in_flight = _one_row(COUNT_BACKLOG, endpoint)
+    owed = read_owed(endpoint.id, up_to=COUNTED_UP_TO)
+    is_slow = (total.duration(0.5) or 0) >= waiting.SLOW_FROM_MS
     dead = causes(Filter(endpoint_id=endpoint.id))
     held = Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).first()
     return render(
@@ -107,10 +96,8 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
         p99=total.duration(0.99),
         traffic=chart.traffic(entries, span),
         times=chart.times(entries, span, of="duration"),
-        waiting=waiting,
-        due=due,
-        oldest=oldest,
-        in_flight=in_flight,
+        owed=owed,
+        late=_late(owed, slow=[endpoint.id] if is_slow else []),
         cap=COUNTED_UP_TO,
         dead=dead,
         held=held,
@@ -121,6 +108,12 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
         entries=AuditEntry.objects.filter(target=endpoint.public_id).order_by("-id")[:10],
         **extra,
     )
+
+
+def _late(owed: Owed | None, *, slow: Sequence[UUID]) -> waiting.Advice | None:
+    """Why its deliveries have been due for long, where they have."""
+    is_late = owed is not None and waiting.late(Backlog([owed], is_more=False), now=timezone.now())
+    return waiting.advise(owed, slow=slow) if owed is not None and is_late else None
 
 
 def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
@@ -188,12 +181,6 @@ def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
 def _find(public_id: str) -> Endpoint | None:
     uuid = ids.parse("ep", public_id)
     return Endpoint.objects.select_related("consumer", "lane", "check_up").filter(id=uuid).first() if uuid else None
-
-
-def _one_row(statement: str, endpoint: Endpoint) -> tuple[Any, ...]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"endpoint_id": endpoint.id, "up_to": COUNTED_UP_TO})
-        return cursor.fetchone() or (0, 0, None, 0)
 
 
 def _errors(endpoint: Endpoint) -> list[tuple[str, int, int]]:

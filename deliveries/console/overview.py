@@ -1,76 +1,25 @@
 """The first page: is it healthy, in one glance? Rates from the rollups, what is owed from the deliveries themselves."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import redis.exceptions
+from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from deliveries import bell, pulse
 from deliveries.browse import causes
-from deliveries.console import chart, statistics
+from deliveries.browse.backlog import Owed, Wait, read_backlog
+from deliveries.console import chart, statistics, waiting
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
-from subscriptions.models import Lane
+from subscriptions.models import Endpoint, Lane
 
-# Backlogs are counted up to here in all, but for a thousand at least of each endpoint; so many endpoints are looked at.
-_UP_TO = 200_000
-_ENDPOINTS = 500
 _SILENT_AFTER = timedelta(seconds=20)
-
-READ_BACKLOG = """
-    WITH RECURSIVE found AS (
-        (
-            SELECT endpoint_id FROM deliveries_delivery
-            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id LIMIT 1
-        )
-        UNION ALL
-        SELECT (
-            SELECT later.endpoint_id FROM deliveries_delivery later
-            WHERE later.state = 'pending' AND NOT later.blocked AND later.endpoint_id > found.endpoint_id
-            ORDER BY later.endpoint_id LIMIT 1
-        )
-        FROM found WHERE found.endpoint_id IS NOT NULL
-    ), owed AS (
-        SELECT endpoint.id,
-            endpoint.status = 'active' AND endpoint.deleted_at IS NULL AND lane.opens_at <= now() AND NOT EXISTS (
-                SELECT FROM subscriptions_hold held
-                WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
-            ) AS may_go
-        FROM (SELECT endpoint_id FROM found WHERE endpoint_id IS NOT NULL LIMIT %(endpoints)s) found
-        JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
-        JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
-    ), share AS MATERIALIZED (
-        SELECT greatest(1000, %(up_to)s / greatest(1, count(*))) AS up_to, count(*) >= %(endpoints)s AS is_more
-        FROM owed
-    )
-    SELECT coalesce(sum(due.count) FILTER (WHERE owed.may_go), 0),
-        coalesce(sum(due.count) FILTER (WHERE NOT owed.may_go), 0), coalesce(sum(later.count), 0),
-        min(first.due_at) FILTER (WHERE owed.may_go AND first.due_at <= now()),
-        coalesce(bool_or(due.count >= share.up_to OR later.count >= share.up_to OR share.is_more), false),
-        count(*) FILTER (WHERE NOT owed.may_go AND due.count > 0)
-    FROM owed CROSS JOIN share
-    CROSS JOIN LATERAL (
-        SELECT count(*) FROM (
-            SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT share.up_to
-        ) _
-    ) due
-    CROSS JOIN LATERAL (
-        SELECT count(*) FROM (
-            SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at > now() LIMIT share.up_to
-        ) _
-    ) later
-    CROSS JOIN LATERAL (
-        SELECT min(due_at) AS due_at FROM deliveries_delivery
-        WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked
-    ) first
-"""
-"""What is owed: due and free to go, due but parked, due later; the due time of the oldest that is free to go."""
 
 READ_PUMPS = """
     SELECT lease.worker, lease.started_at, lease.expires_at > now(), count(delivery.id)
@@ -84,23 +33,17 @@ READ_PUMPS = """
 """The pumps at work, whether their leases hold, and what each has in flight."""
 
 
-@dataclass(frozen=True)
-class Backlog:
-    due: int
-    parked: int
-    later: int
-    oldest_due_at: datetime | None
-    is_more: bool
-    parked_endpoints: int
-
-
 def show(request: HttpRequest) -> HttpResponse:
     span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["1h"])
     now = timezone.now()
     entries = statistics.series(span)
     total = statistics.total(entries)
     reasons = causes.reasons()
-    backlog, pumps, processes, broker = _backlog(), _pumps(), _processes(now), _broker()
+    backlog, pumps, processes, broker = read_backlog(), _pumps(), _processes(now), _broker()
+    late = waiting.late(backlog, now=now)
+    late_groups = waiting.groups(late, slow=_slow(late))
+    in_flight = sum(pump["in_flight"] for pump in pumps)
+    slots = settings.DELIVERY_CONCURRENCY * sum(pump["is_alive"] for pump in pumps)
     minutes = entries if span.name == "1h" else statistics.series(statistics.RANGES["1h"])
     oldest_age = (now - backlog.oldest_due_at).total_seconds() if backlog.oldest_due_at else 0.0
     return render(
@@ -120,7 +63,7 @@ def show(request: HttpRequest) -> HttpResponse:
         backlog=backlog,
         oldest_age=oldest_age,
         pumps=pumps,
-        in_flight=sum(pump["in_flight"] for pump in pumps),
+        in_flight=in_flight,
         processes=processes,
         broker=broker,
         dead=_by_reason(reasons),
@@ -129,17 +72,11 @@ def show(request: HttpRequest) -> HttpResponse:
         worst=statistics.worst_endpoints(span),
         breakers=Lane.objects.filter(breaker_open=True, endpoint__deleted_at__isnull=True).count(),
         running=Replay.objects.filter(status=ReplayStatus.RUNNING).order_by("-id")[:5],
-        alarms=_alarms(processes, broker=broker, oldest_age=oldest_age),
+        late=_with_endpoints(late_groups),
+        late_endpoints=len(late),
+        alarms=_alarms(processes, broker=broker, workers=waiting.worker_alarm(late, in_flight=in_flight, slots=slots)),
         now=now,
     )
-
-
-def _backlog() -> Backlog:
-    with connection.cursor() as cursor:
-        cursor.execute(READ_BACKLOG, {"up_to": _UP_TO, "endpoints": _ENDPOINTS})
-        row = cursor.fetchone()
-    assert row is not None
-    return Backlog(int(row[0]), int(row[1]), int(row[2]), row[3], row[4], row[5])
 
 
 def _pumps() -> list[dict[str, Any]]:
@@ -187,16 +124,34 @@ def _by_reason(reasons: list[tuple[str, int]]) -> list[dict[str, Any]]:
     ]
 
 
-def _alarms(processes: list[dict[str, Any]], *, broker: dict[str, Any], oldest_age: float) -> list[str]:
+def _with_endpoints(late: Sequence[waiting.Group]) -> list[tuple[waiting.Group, list[Endpoint]]]:
+    wanted = [endpoint_id for group in late for endpoint_id in group.endpoint_ids]
+    found = Endpoint.objects.select_related("consumer").in_bulk(wanted) if wanted else {}
+    return [(group, [found[each] for each in group.endpoint_ids if each in found]) for group in late]
+
+
+def _slow(late: Sequence[Owed]) -> set[UUID]:
+    """Of the endpoints at their concurrency limit, those whose answers took long in the last hour."""
+    full = [owed.endpoint_id for owed in late if owed.wait is Wait.FULL]
+    medians = statistics.median_durations(full, span=statistics.RANGES["1h"]) if full else {}
+    return {
+        endpoint_id for endpoint_id in full
+        # No answer in the last hour: every one of its requests is still waiting for one.
+        if (medians.get(endpoint_id) or waiting.SLOW_FROM_MS) >= waiting.SLOW_FROM_MS
+    }  # fmt: skip
+
+
+def _alarms(processes: list[dict[str, Any]], *, broker: dict[str, Any], workers: str | None) -> list[str]:
     """What somebody should look at now, each with where to begin."""
     alarms = []
     silent = [process["name"] for process in processes if not process["is_alive"]]
+    has_worker = any(name["name"].startswith("deliveries") for name in processes if name["is_alive"])
     if silent:
         alarms.append(f"No sign of life from {', '.join(silent)}. Look at that process and its log.")
-    if not any(name["name"].startswith("deliveries") for name in processes if name["is_alive"]):
+    if not has_worker:
         alarms.append("No delivery worker is alive: events are accepted and kept, but nothing goes out. Start one.")
     if not broker["is_alive"]:
         alarms.append("The broker does not answer. Running workers go on from the database; start it again soon.")
-    if oldest_age > 30:
-        alarms.append("Deliveries that are free to go have been due for more than 30 s: add delivery workers.")
+    if workers and has_worker:
+        alarms.append(workers)
     return alarms

@@ -129,6 +129,17 @@ def worst_endpoints(span: Range, *, limit: int = 8) -> list[Failing]:
     ]
 
 
+def median_durations(endpoint_ids: Sequence[UUID], *, span: Range) -> dict[UUID, float | None]:
+    """How long the endpoints took to answer in this time, half of the attempts; none where there were no attempts."""
+    sums = {endpoint_id: Sums(datetime.now(UTC)) for endpoint_id in endpoint_ids}
+    rows = Tally.objects.filter(
+        rollup.rows(span.span, since=datetime.now(UTC) - span.length), subject_id__in=endpoint_ids
+    )
+    for row in rows.values_list("subject_id", "accepted", "delivered", "failed", "dead", "durations", "latencies"):
+        _add(sums[row[0]], row[1:])
+    return {endpoint_id: found.duration(0.5) for endpoint_id, found in sums.items()}
+
+
 def since(at: datetime, *, endpoint_id: UUID | None, consumer_id: UUID | None) -> Sums:
     """All that happened to a subject from the minute of `at` on."""
     whole = Sums(at)
