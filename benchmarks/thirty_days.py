@@ -128,8 +128,11 @@ TALLIES = """
 """
 AROUND = """
     INSERT INTO deliveries_pulse (name) VALUES ('beat'), ('deliveries1@bench'), ('background@bench');
-    INSERT INTO deliveries_auditentry (id, at, actor, action, target, count, reason)
-    SELECT uuidv7(-interval '1 min' * n), now() - interval '1 min' * n, 'olga', 'delivery.replayed', 'dlv_' || n, 1, ''
+    INSERT INTO subscriptions_auditentry (
+        id, at, actor_kind, actor_id, actor, action, target, count, detail, why
+    )
+    SELECT uuidv7(-interval '1 min' * n), now() - interval '1 min' * n, 'user', 'olga', 'user olga',
+        'delivery.replayed', 'dlv_' || n, 1, '', ''
     FROM generate_series(1, 200000) n;
     INSERT INTO deliveries_notice (id, endpoint_id, kind, reason, created_at, announced_at)
     SELECT uuidv7(-interval '1 min' * n), endpoint.id, 'breaker_opened', '20 failures in a row',

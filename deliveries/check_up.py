@@ -6,7 +6,7 @@ not hear of it. The last report is kept beside the endpoint.
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import orjson
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 from deliveries import trial
 from deliveries.diagnose import Probe, Reply, accepted, diagnose, overall
@@ -44,10 +44,17 @@ class TooSoon(Exception):
     """This endpoint's last check-up began moments ago."""
 
 
-def run(endpoint: Endpoint, *, transport: httpx.AsyncBaseTransport | None = None) -> dict[str, Any]:
+def run(
+    endpoint: Endpoint,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+    before_sending: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """The report, which is also stored. `Held`, `Busy` or `TooSoon` when nothing was sent."""
     with trial.slot(endpoint):
-        _start(endpoint)
+        with transaction.atomic():
+            _start(endpoint)
+            before_sending()
         started_at = datetime.now(UTC)
         replies = asyncio.run(_ask(endpoint, transport))
     findings = diagnose(replies, fast_ms=_FAST_MS, slow_ms=_SLOW_MS)

@@ -151,6 +151,7 @@ class Delivery(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        permissions = [("operate", "Can replay, pause, resume, disable, rotate and give up")]
         constraints = [
             # Also read by endpoints/{id}/deliveries/, newest first (event ids are time-ordered), and, endpoint by
             # endpoint of a consumer, by events/{id}/deliveries/ and the feed.
@@ -436,27 +437,3 @@ class Pulse(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class AuditEntry(models.Model):
-    """Somebody did something by hand: who, what, to what, to how many, and why. Written with the deed itself."""
-
-    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
-    at = models.DateTimeField(db_default=Now(), editable=False)
-    # A user's name, or `shell:` and the name of the account on that machine.
-    actor = models.CharField(max_length=255)
-    action = models.CharField(max_length=64)
-    # The public id of what it was done to; empty for everything.
-    target = models.CharField(max_length=255, blank=True, default="")
-    count = models.PositiveIntegerField(default=1)
-    reason = models.CharField(max_length=500, blank=True, default="")
-
-    class Meta:
-        permissions = [("operate", "Can replay, pause, resume, disable, rotate and give up")]
-        indexes = [
-            # The page of one endpoint, consumer or delivery.
-            models.Index(fields=["target", "-id"], name="audit_of_target"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.actor}: {self.action} {self.target}"

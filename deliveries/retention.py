@@ -133,7 +133,7 @@ def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
         "dead": _Step(FORGET_DEAD, days.dead),
         "events": _Step(FORGET_EVENTS, longest),
         "notices": _Step(FORGET_RECORDS.format(table="deliveries_notice", over="true"), longest),
-        "audit": _Step(FORGET_RECORDS.format(table="deliveries_auditentry", over="true"), days.deeds),
+        "audit": _Step(FORGET_RECORDS.format(table="subscriptions_auditentry", over="true"), days.deeds),
         "replays": _Step(FORGET_RECORDS.format(table="deliveries_replay", over="status <> 'running'"), days.deeds),
     }
     return {name: _forget(name, step, now, batches) for name, step in steps.items()}

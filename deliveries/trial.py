@@ -7,7 +7,7 @@ again. A kill switch stops it like everything else: while it is on, nothing goes
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,8 +52,9 @@ class Trial:
         return isinstance(self.result, Answered) and 200 <= self.result.status_code < 300
 
 
-def run(endpoint: Endpoint) -> Trial:
+def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None) -> Trial:
     with slot(endpoint):
+        before_sending()
         return asyncio.run(_run(endpoint))
 
 

@@ -284,6 +284,10 @@ class PortalVisit(models.Model):
     def __str__(self) -> str:
         return f"visit of {ids.show('con', self.consumer_id)}"
 
+    @property
+    def public_id(self) -> str:
+        return ids.show("vis", self.id)
+
 
 class IdempotencyRecord(models.Model):
     """The answer to a request that named an Idempotency-Key, committed together with what the request did."""
@@ -303,3 +307,49 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.operation} {self.key}"
+
+
+class ActorKind(models.TextChoices):
+    USER = "user"  # of the console
+    PORTAL = "portal"  # a session of a consumer's portal
+    KEY = "key"  # an API key
+    COMMAND = "command"  # manage.py
+
+
+class AuditEntry(models.Model):
+    """Somebody changed something: who, what, to what, to how many, and why. Written by subscriptions/audit.py in the
+    transaction of the change itself."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    at = models.DateTimeField(db_default=Now(), editable=False)
+    actor_kind = models.CharField(max_length=16, choices=ActorKind)
+    # What the actor is found by: a user's name, `vis_…`, `key_…`, a command's name.
+    actor_id = models.CharField(max_length=255)
+    # As people read it: `key key_… (producer)`.
+    actor = models.CharField(max_length=255)
+    action = models.CharField(max_length=64)
+    # The public id of what it was done to; empty for everything.
+    target = models.CharField(max_length=255, blank=True, default="")
+    # Whose it is, where it is one consumer's. No foreign key: the log outlives what it is about.
+    consumer_id = models.UUIDField(null=True, blank=True)
+    count = models.PositiveIntegerField(default=1)
+    # More about what: the names of changed fields, never their values.
+    detail = models.CharField(max_length=255, blank=True, default="")
+    why = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(actor_kind__in=ActorKind.values), name="audit_actor_known")]
+        indexes = [
+            # audit.py: by each of the filters, newest first. The first also serves the pages of what it was done to.
+            models.Index(fields=["target", "-id"], name="audit_of_target"),
+            models.Index(fields=["actor_id", "-id"], name="audit_by_actor"),
+            models.Index(fields=["action", "-id"], name="audit_of_action"),
+            models.Index(fields=["consumer_id", "-id"], name="audit_of_consumer"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.action} {self.target}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("aud", self.id)

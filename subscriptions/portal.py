@@ -39,10 +39,9 @@ def open_link(token: str, *, minutes: int) -> tuple[str, datetime] | None:
     return (session, ends_at) if opened else None
 
 
-def visitor(session: str) -> Consumer | None:
-    """Whose session this is, while it lasts."""
-    visit = _living(session).select_related("consumer").first()
-    return visit.consumer if visit else None
+def visitor(session: str) -> PortalVisit | None:
+    """The visit whose session this is, with its consumer, while it lasts."""
+    return _living(session).select_related("consumer").first()
 
 
 def end_session(session: str) -> bool:

@@ -12,8 +12,13 @@ _COLUMNS = ("secret_encrypted", "previous_secret_encrypted", "headers_encrypted"
 
 
 def reencrypt_all(vault: Vault) -> int:
-    """Endpoint by endpoint, while the system runs; how many changed. Running it again changes nothing."""
-    return sum(_reencrypt(endpoint_id, vault) for endpoint_id in _endpoint_ids())
+    """How many changed. Running it again changes nothing."""
+    return sum(reencrypt_each(vault))
+
+
+def reencrypt_each(vault: Vault) -> Iterator[bool]:
+    """Endpoint by endpoint, while the system runs: whether each changed."""
+    return (_reencrypt(endpoint_id, vault) for endpoint_id in _endpoint_ids())
 
 
 def _endpoint_ids() -> Iterator[UUID]:

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, include, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import deliveries, endpoints, events, feed, replays
+from deliveries.api import audit, deliveries, endpoints, events, feed, replays
 from deliveries.console import errors
 from deliveries.portal import site
 from subscriptions.api import consumers, event_types
@@ -51,6 +51,7 @@ urlpatterns = [
     api("replays", replays.ReplayList, "replays"),
     api("replays/{replay}", replays.ReplayDetail, "replay"),
     api("replays/{replay}/cancel", replays.ReplayCancel, "replay-cancel"),
+    api("audit", audit.AuditList, "audit"),
     path("admin/", admin.site.urls),
     path("portal/", include((site.urlpatterns, "portal"))),
     path("healthz", health.healthz),

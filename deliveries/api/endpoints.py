@@ -1,7 +1,7 @@
 """endpoints/{id}/ and its actions."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.http import HttpResponse
@@ -9,12 +9,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from deliveries import check_up, lifecycle, trial
+from deliveries.actions import NothingDone, manual_sends
+from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
-from subscriptions import endpoints
-from subscriptions.api.authentication import caller
+from subscriptions.api.authentication import actor
 from subscriptions.api.problems import Problem
-from subscriptions.api.serializers import EndpointIn, RotateIn, show_endpoint
-from subscriptions.api.views import EVERYONE, ApiView, body_object, endpoint_or_404
+from subscriptions.api.serializers import EndpointIn, RotateIn, WhyIn, show_endpoint
+from subscriptions.api.views import (
+    EVERYONE,
+    ApiView,
+    body_object,
+    endpoint_or_404,
+    fields_and_why,
+    why_of_delete,
+)
 
 
 class EndpointDetail(ApiView):
@@ -25,9 +33,8 @@ class EndpointDetail(ApiView):
 
     def patch(self, request: Request, endpoint: str) -> Response:
         found = endpoint_or_404(request, endpoint)
-        shape = EndpointIn(data=body_object(request), partial=True)
-        shape.is_valid(raise_exception=True)
-        return Response(show_endpoint(lifecycle.update(found, shape.validated_data)))
+        fields, why = fields_and_why(EndpointIn(data=body_object(request), partial=True))
+        return Response(show_endpoint(actions.update(found, fields, actor=actor(request), why=why)))
 
     def delete(self, request: Request, endpoint: str) -> Response:
         """204. What it is still owed becomes dead letters; ?dry_run=true says how many, and deletes nothing."""
@@ -40,7 +47,7 @@ class EndpointDetail(ApiView):
                     " replayed. Their events stay in the feed, and the history stays readable.",
                 }
             )
-        endpoints.delete(found)
+        actions.delete(found, actor=actor(request), why=why_of_delete(request))
         return Response(status=204)
 
 
@@ -49,11 +56,10 @@ class RotateSecret(ApiView):
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
-        shape = RotateIn(data=body_object(request))
-        shape.is_valid(raise_exception=True)
+        fields, why = fields_and_why(RotateIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            rotated = endpoints.rotate_secret(found, overlap_seconds=shape.validated_data["overlap_seconds"])
+            rotated = actions.rotate_secret(found, **fields, actor=actor(request), why=why)
             return 200, {
                 "id": found.public_id,
                 "secret": rotated.secret,
@@ -67,10 +73,14 @@ class Pause(ApiView):
     roles = {"POST": EVERYONE}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
+        """200 with the endpoint, also where it was paused before."""
         found = endpoint_or_404(request, endpoint)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            lifecycle.pause(found, reason=f"by a {caller(request).role}")
+            with suppress(NothingDone):
+                actions.pause(found, actor=actor(request), why=why)
+            found.refresh_from_db()
             return 200, show_endpoint(found)
 
         return self.once(request, work)
@@ -80,10 +90,14 @@ class Resume(ApiView):
     roles = {"POST": EVERYONE}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
+        """200 with the endpoint, also where it was active before."""
         found = endpoint_or_404(request, endpoint)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            lifecycle.resume(found, reason=f"by a {caller(request).role}")
+            with suppress(NothingDone):
+                actions.resume(found, actor=actor(request), why=why)
+            found.refresh_from_db()
             return 200, show_endpoint(found)
 
         return self.once(request, work)
@@ -95,8 +109,9 @@ class Test(ApiView):
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a signed `webhook.test` event now, outside the queue, and answers what came back."""
         found = endpoint_or_404(request, endpoint)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
         with _sent_by_hand():
-            return Response(show_trial(trial.run(found)))
+            return Response(show_trial(manual_sends.send_test(found, actor=actor(request), why=why)))
 
 
 class EndpointCheckUp(ApiView):
@@ -111,8 +126,9 @@ class EndpointCheckUp(ApiView):
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a genuine, a forged, an old and a doubled request now, outside the queue, and answers what they say."""
         found = endpoint_or_404(request, endpoint)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
         with _sent_by_hand():
-            return Response(check_up.run(found))
+            return Response(manual_sends.run_check_up(found, actor=actor(request), why=why))
 
 
 @contextmanager

@@ -9,18 +9,27 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import replay
+from deliveries.actions import NothingDone
+from deliveries.actions import deliveries as delivery_actions
+from deliveries.actions import replays as actions
 from deliveries.api.deliveries import delivery_or_404
 from deliveries.api.show import show_delivery, show_replay
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.models import DeliveryState, Replay
 from subscriptions import ids
-from subscriptions.api.authentication import caller
+from subscriptions.api.authentication import actor, caller
 from subscriptions.api.pagination import page
 from subscriptions.api.problems import Problem, invalid, not_found
-from subscriptions.api.serializers import Flag, Text, Whole
-from subscriptions.api.views import EVERYONE, ApiView, body_object, consumer_or_404, endpoint_or_404
+from subscriptions.api.serializers import Flag, Text, Whole, Why, WhyIn
+from subscriptions.api.views import (
+    EVERYONE,
+    ApiView,
+    body_object,
+    consumer_or_404,
+    endpoint_or_404,
+    fields_and_why,
+)
 from subscriptions.models import Consumer
 
 
@@ -34,6 +43,7 @@ class ReplayIn(serializers.Serializer[Any]):
     until = serializers.DateTimeField(required=False)
     dry_run = Flag(required=False, default=False)
     rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
+    why = Why()
 
     def validate_since(self, at: datetime) -> datetime:
         return _in_range(at)
@@ -48,11 +58,12 @@ class DeliveryReplay(ApiView):
     def post(self, request: Request, delivery: str) -> HttpResponse:
         """202 with the delivery, pending again for a new round."""
         found = delivery_or_404(request, delivery)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             try:
-                replay.replay_one(found)
-            except replay.NotReplayable as error:
+                delivery_actions.replay_one(found, actor=actor(request), why=why)
+            except NothingDone as error:
                 raise Problem(409, "not_replayable", str(error)) from None
             found.refresh_from_db()
             return 202, show_delivery(found)
@@ -75,18 +86,18 @@ class ReplayList(ApiView):
         if not isinstance(nested, dict):
             raise invalid([{"pointer": "/filter", "detail": "A JSON object."}])
         shape = ReplayIn(data={**nested, **{name: value for name, value in body.items() if name != "filter"}})
-        shape.is_valid(raise_exception=True)
-        fields = shape.validated_data
+        fields, why = fields_and_why(shape)
         wanted, consumer = _filter(request, fields)
         if fields["dry_run"]:
             return Response(_show_preview(matched(wanted)))
 
         def work() -> tuple[int, Any]:
-            job = replay.start(
+            job = actions.start(
                 wanted,
                 consumer=consumer,
                 rate_per_second=fields.get("rate_per_second"),
-                requested_by=caller(request).owner,
+                actor=actor(request),
+                why=why,
             )
             return 202, show_replay(job)
 
@@ -105,16 +116,14 @@ class ReplayCancel(ApiView):
 
     def post(self, request: Request, replay: str) -> HttpResponse:
         found = replay_or_404(request, replay)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            if not cancel(found) and found.status != "cancelled":
+            if not actions.cancel(found, actor=actor(request), why=why) and found.status != "cancelled":
                 raise Problem(409, "already_done", "This replay is done; nothing is left to cancel.")
             return 200, show_replay(found)
 
         return self.once(request, work)
-
-
-cancel = replay.cancel
 
 
 def replay_or_404(request: Request, public_id: str) -> Replay:

@@ -1,19 +1,18 @@
 """Consumers: all of them, and one with its endpoints, its traffic and its keys."""
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from deliveries import audit
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
 from deliveries.console import chart, keyset, statistics
-from deliveries.console.page import actor_of, missing, reason_of, render
-from deliveries.models import AuditEntry, Event
-from subscriptions import ids, portal
-from subscriptions.models import ApiKey, Consumer, Endpoint, Hold
+from deliveries.console.page import actor_of, missing, render, why_of
+from deliveries.models import Event
+from subscriptions import ids
+from subscriptions.actions import portal
+from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold
 
 
 def index(request: HttpRequest) -> HttpResponse:
@@ -55,7 +54,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         newest=Event.objects.filter(consumer=consumer).defer("body").order_by("-xid", "-id")[:10],
         held=Hold.objects.filter(consumer=consumer).first(),
         dead=dead,
-        entries=AuditEntry.objects.filter(target=consumer.public_id).order_by("-id")[:10],
+        entries=AuditEntry.objects.filter(consumer_id=consumer.id).order_by("-id")[:10],
     )
 
 
@@ -65,10 +64,9 @@ def portal_link(request: HttpRequest, public_id: str) -> HttpResponse:
     consumer = Consumer.objects.filter(id=uuid, deleted_at__isnull=True).first() if uuid else None
     if consumer is None:
         return missing(request, "consumer")
-    who = actor_of(request)
-    with transaction.atomic():
-        token, expires_at = portal.new_link(consumer, requested_by=who, minutes=settings.PORTAL_LINK_MINUTES)
-        audit.record(actor=who, action="portal.link_made", target=consumer.public_id, reason=reason_of(request))
+    token, expires_at = portal.create_link(
+        consumer, minutes=settings.PORTAL_LINK_MINUTES, actor=actor_of(request), why=why_of(request)
+    )
     url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
     title = "Portal link"
     return render(request, "portal_link.html", title=title, consumer=consumer, url=url, expires_at=expires_at)

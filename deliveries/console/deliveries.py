@@ -8,18 +8,19 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import intervene
+from deliveries.actions import NothingDone
+from deliveries.actions import deliveries as actions
 from deliveries.browse.filter import Filter
 from deliveries.console import keyset, story, words
-from deliveries.console.page import actor_of, back_to, missing, reason_of, render
-from deliveries.models import AuditEntry, Delivery, DeliveryState
+from deliveries.console.page import actor_of, back_to, missing, render, why_of
+from deliveries.models import Delivery, DeliveryState
 from subscriptions import endpoints, ids
-from subscriptions.models import Hold
+from subscriptions.models import AuditEntry, Hold
 
 DEEDS: dict[str, tuple[Callable[..., None], str]] = {
-    "replay": (intervene.replay_delivery, "It goes out again: a new round has begun."),
-    "retry-now": (intervene.retry_now, "It is due now."),
-    "give-up": (intervene.give_up, "It is a dead letter now, and can still be replayed."),
+    "replay": (actions.replay_one, "It goes out again: a new round has begun."),
+    "retry-now": (actions.retry_now, "It is due now."),
+    "give-up": (actions.give_up, "It is a dead letter now, and can still be replayed."),
 }
 
 
@@ -80,8 +81,8 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     run, done = DEEDS[deed]
     here = reverse("admin:delivery", args=[public_id])
     try:
-        run(delivery, actor=actor_of(request), reason=reason_of(request))
-    except intervene.NothingDone as error:
+        run(delivery, actor=actor_of(request), why=why_of(request))
+    except NothingDone as error:
         return back_to(request, here, refused=str(error))
     return back_to(request, here, done=done)
 

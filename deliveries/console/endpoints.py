@@ -11,16 +11,18 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import audit, check_up, intervene, trial
+from deliveries import check_up, trial
+from deliveries.actions import NothingDone, manual_sends
+from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
 from deliveries.browse.backlog import Backlog, Owed, read_owed
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
 from deliveries.console import chart, keyset, statistics, story, waiting
-from deliveries.console.page import actor_of, back_to, missing, reason_of, render
-from deliveries.models import AuditEntry, Delivery
+from deliveries.console.page import actor_of, back_to, missing, render, why_of
+from deliveries.models import Delivery
 from subscriptions import consumers, ids
-from subscriptions.models import Endpoint, EndpointStatus, Hold
+from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
 
 COUNTED_UP_TO = 10_000
 
@@ -37,10 +39,10 @@ COUNT_ERRORS = """
 """How the last attempts of an endpoint's newest deliveries failed."""
 
 DEEDS: dict[str, tuple[Callable[..., None], str, bool]] = {
-    "pause": (intervene.pause, "Paused. What comes for it waits.", False),
-    "resume": (intervene.resume, "Active again. What waited goes out.", False),
-    "disable": (intervene.disable, "Disabled. What it is owed stays parked.", True),
-    "probe": (intervene.probe_now, "A probe may go out now; its answer shows here in a moment.", False),
+    "pause": (actions.pause, "Paused. What comes for it waits.", False),
+    "resume": (actions.resume, "Active again. What waited goes out.", False),
+    "disable": (actions.disable, "Disabled. What it is owed stays parked.", True),
+    "probe": (actions.probe_now, "A probe may go out now; its answer shows here in a moment.", False),
 }
 
 
@@ -120,9 +122,9 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     endpoint = _find(public_id)
     if endpoint is None or endpoint.deleted_at is not None:
         return missing(request, "endpoint")
-    here, reason = reverse("admin:endpoint", args=[public_id]), reason_of(request)
+    here, why = reverse("admin:endpoint", args=[public_id]), why_of(request)
     if deed == "rotate":
-        return _rotate(request, endpoint, reason)
+        return _rotate(request, endpoint, why)
     if deed == "test":
         return _test(request, endpoint)
     if deed == "check-up":
@@ -130,25 +132,25 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     if deed not in DEEDS:
         return missing(request, "action")
     run, done, wants_reason = DEEDS[deed]
-    if wants_reason and not reason:
+    if wants_reason and not why:
         return back_to(request, here, refused="Say why: the consumer and the audit log are told.")
     try:
-        run(endpoint, actor=actor_of(request), reason=reason)
-    except intervene.NothingDone as error:
+        run(endpoint, actor=actor_of(request), why=why)
+    except NothingDone as error:
         return back_to(request, here, refused=str(error))
     return back_to(request, here, done=done)
 
 
-def _rotate(request: HttpRequest, endpoint: Endpoint, reason: str) -> HttpResponse:
+def _rotate(request: HttpRequest, endpoint: Endpoint, why: str) -> HttpResponse:
     """The one answer of the console that holds a secret: shown once, to who asked for it, and stored by no browser."""
     text = request.POST.get("overlap_seconds", "86400")
     overlap = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else -1
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     if not 0 <= overlap <= 604_800:
         return back_to(request, here, refused="The old secret may sign for 0 to 604,800 seconds more (a week).")
-    if not reason:
+    if not why:
         return back_to(request, here, refused="Say why: the reason goes into the audit log.")
-    rotated = intervene.rotate_secret(endpoint, overlap_seconds=overlap, actor=actor_of(request), reason=reason)
+    rotated = actions.rotate_secret(endpoint, overlap_seconds=overlap, actor=actor_of(request), why=why)
     response = render(request, "rotated.html", title="New secret", endpoint=endpoint, rotated=rotated, overlap=overlap)
     response["Cache-Control"] = "no-store"
     return response
@@ -157,7 +159,7 @@ def _rotate(request: HttpRequest, endpoint: Endpoint, reason: str) -> HttpRespon
 def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     try:
-        shown = show_trial(trial.run(endpoint))
+        shown = show_trial(manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request)))
     except trial.Busy:
         return back_to(request, here, refused="Other tests are under way. Try again in a moment.")
     except trial.Held:
@@ -169,12 +171,11 @@ def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
 def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     try:
-        check_up.run(endpoint)
+        manual_sends.run_check_up(endpoint, actor=actor_of(request), why=why_of(request))
     except (trial.Busy, check_up.TooSoon):
         return back_to(request, here, refused="One is under way, or was a moment ago. Try again in a moment.")
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
-    audit.record(actor=actor_of(request), action="endpoint.checked_up", target=endpoint.public_id)
     return back_to(request, f"{here}#check-up", done="Checked. The report is below.")
 
 

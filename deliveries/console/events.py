@@ -6,11 +6,13 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from deliveries import intervene
+from deliveries.actions import NothingDone
+from deliveries.actions import deliveries as actions
 from deliveries.console import keyset, story
-from deliveries.console.page import actor_of, back_to, missing, reason_of, render
-from deliveries.models import AuditEntry, Delivery, Event
+from deliveries.console.page import actor_of, back_to, missing, render, why_of
+from deliveries.models import Delivery, Event
 from subscriptions import consumers
+from subscriptions.models import AuditEntry
 
 
 def index(request: HttpRequest) -> HttpResponse:
@@ -56,8 +58,8 @@ def resend(request: HttpRequest, event_id: UUID) -> HttpResponse:
         wanted = [delivery for delivery in wanted if delivery.public_id == only]
     here = reverse("admin:event", args=[event_id])
     try:
-        count = intervene.resend_event(event, wanted, actor=actor_of(request), reason=reason_of(request))
-    except intervene.NothingDone as error:
+        count = actions.resend_event(event, wanted, actor=actor_of(request), why=why_of(request))
+    except NothingDone as error:
         return back_to(request, here, refused=str(error))
     return back_to(request, here, done=f"{count} of its deliveries go out again.")
 

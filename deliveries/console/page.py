@@ -7,6 +7,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from subscriptions.audit import LONGEST_WHY, Actor
+
 
 def render(request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any) -> TemplateResponse:
     frame = admin.site.each_context(request)
@@ -27,13 +29,13 @@ def missing(request: HttpRequest, what: str) -> TemplateResponse:
     )
 
 
-def actor_of(request: HttpRequest) -> str:
-    return str(request.user.get_username())
+def actor_of(request: HttpRequest) -> Actor:
+    return Actor.of_user(request.user.get_username())
 
 
-def reason_of(request: HttpRequest) -> str:
+def why_of(request: HttpRequest) -> str:
     """The field is called `why`: `reason` is the dead letters' filter, which a replay's form carries too."""
-    return " ".join(request.POST.get("why", "").split())[:500]
+    return " ".join(request.POST.get("why", "").split())[:LONGEST_WHY]
 
 
 def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:

@@ -4,16 +4,15 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import audit, replay
+from deliveries.actions import replays as actions
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.console import criteria, keyset, statistics
-from deliveries.console.page import actor_of, back_to, missing, reason_of, render
+from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.models import Endpoint
@@ -50,19 +49,15 @@ def start(request: HttpRequest) -> HttpResponse:
     for name in (*criteria.NAMES, "delivery"):
         given.setlist(name, request.POST.getlist(name))
     again = f"{reverse('admin:replay-preview')}?{given.urlencode()}"
-    asked, rate, reason = criteria.read(given), _rate(request.POST.get("rate", "")), reason_of(request)
+    asked, rate, why = criteria.read(given), _rate(request.POST.get("rate", "")), why_of(request)
     if asked.problems or rate is False:
         problems = asked.problems or [f"A rate is a number from 1 to {HIGHEST_RATE}, or nothing for no limit."]
         return back_to(request, again, refused=" ".join(problems))
-    if not reason:
+    if not why:
         return back_to(request, again, refused="Say why: the reason goes into the audit log.")
-    with transaction.atomic():
-        job = replay.start(
-            asked.filter, consumer=asked.consumer, rate_per_second=rate or None, requested_by=actor_of(request)
-        )
-        audit.record(
-            actor=actor_of(request), action="replay.started", target=job.public_id, count=job.matched, reason=reason
-        )
+    job = actions.start(
+        asked.filter, consumer=asked.consumer, rate_per_second=rate or None, actor=actor_of(request), why=why
+    )
     return back_to(request, reverse("admin:replay", args=[job.public_id]))
 
 
@@ -98,13 +93,8 @@ def cancel(request: HttpRequest, public_id: str) -> HttpResponse:
     if job is None:
         return missing(request, "replay")
     here = reverse("admin:replay", args=[public_id])
-    with transaction.atomic():
-        if not replay.cancel(job):
-            return back_to(request, here, refused=f"It is {job.status} already; nothing is left to cancel.")
-        audit.record(
-            actor=actor_of(request), action="replay.cancelled", target=public_id,
-            count=max(0, job.matched - job.replayed), reason=reason_of(request),
-        )  # fmt: skip
+    if not actions.cancel(job, actor=actor_of(request), why=why_of(request)):
+        return back_to(request, here, refused=f"It is {job.status} already; nothing is left to cancel.")
     return back_to(request, here, done="Cancelled. What was sent is sent; the rest is what it was before.")
 
 

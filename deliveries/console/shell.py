@@ -1,7 +1,5 @@
-"""What the shell commands share: the dead letters' filter as options, tables, a progress bar, who is typing."""
+"""What the shell commands share: the dead letters' filter as options, tables, a progress bar."""
 
-import getpass
-import socket
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +55,3 @@ def progress(done: int, total: int, *, width: int = 40) -> str:
     share = min(1.0, done / total) if total else 1.0
     full = int(width * share)
     return f"{'█' * full}{'░' * (width - full)} {share:4.0%}  {done:,} of {total:,}"
-
-
-def actor() -> str:
-    return f"shell:{getpass.getuser()}@{socket.gethostname()}"

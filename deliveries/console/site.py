@@ -12,6 +12,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, connection, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
@@ -27,14 +28,16 @@ from deliveries.console import (
     replays,
     switches,
 )
-from deliveries.console.page import explain
+from deliveries.console.page import actor_of, explain
+from subscriptions.audit import record
 from subscriptions.models import Hold
 
 View = Callable[..., HttpResponse]
+Export = Callable[..., HttpResponseBase]
 
 SEE = "deliveries.view_delivery"
 OPERATE = "deliveries.operate"
-PAGE, DEED = "page", "deed"
+PAGE, DEED, EXPORT = "page", "deed", "export"
 # Everything from here, nothing inline but styles. Alpine.js, in the frame, compiles its attributes: hence unsafe-eval.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
@@ -74,6 +77,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("switches/", self._page(switches.show), name="switches"),
             path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
             path("audit/", self._page(audit.show), name="audit"),
+            path("audit/export/", self._export(audit.export), name="audit-export"),
             *super().get_urls(),
         ]
 
@@ -98,6 +102,15 @@ class ConsoleSite(UnfoldAdminSite):
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return _with_policy(super().login(request, extra_context))
 
+    @transaction.atomic
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Of the user's own password. What is not answered with a redirect was refused."""
+        response: HttpResponse = super().password_change(request, extra_context)
+        if request.method == "POST" and response.status_code == 302:
+            name = request.user.get_username()
+            record(actor=actor_of(request), action="user.password_changed", target=name)
+        return response
+
     def _page(self, view: View) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if request.method not in ("GET", "HEAD"):
@@ -118,6 +131,18 @@ class ConsoleSite(UnfoldAdminSite):
                 )
 
         return self._admin_view(guarded, PAGE)
+
+    def _export(self, view: Export) -> View:
+        """A file, written as it is read: outside the time limit of a page, so the view bounds it itself."""
+
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            if request.method not in ("GET", "HEAD"):
+                return HttpResponseNotAllowed(["GET", "HEAD"])
+            if not request.user.has_perm(SEE):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return self._admin_view(guarded, EXPORT)
 
     def _deed(self, view: View) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -3,11 +3,10 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from deliveries import hold
-from deliveries.console.page import actor_of, back_to, missing, reason_of, render
-from deliveries.models import AuditEntry
+from deliveries.actions import holds
+from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from subscriptions import consumers
-from subscriptions.models import Endpoint, EndpointStatus, Hold
+from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -25,16 +24,16 @@ def show(request: HttpRequest) -> HttpResponse:
 
 
 def turn(request: HttpRequest, turn: str) -> HttpResponse:
-    here, name, reason = reverse("admin:switches"), request.POST.get("consumer", "").strip(), reason_of(request)
+    here, name, why = reverse("admin:switches"), request.POST.get("consumer", "").strip(), why_of(request)
     if turn not in ("on", "off"):
         return missing(request, "switch")
     consumer = consumers.find(name) if name else None
     if consumer is None and request.POST.get("scope") != "everything":
         return back_to(request, here, refused=f"There is no consumer {name or 'of that name'}.")
-    if turn == "on" and not reason:
+    if turn == "on" and not why:
         return back_to(request, here, refused="Say why: everybody on call sees it in the banner.")
-    run = hold.put_on if turn == "on" else hold.take_off
-    if not run(consumer, actor=actor_of(request), reason=reason):
+    run = holds.put_on if turn == "on" else holds.take_off
+    if not run(consumer, actor=actor_of(request), why=why):
         return back_to(request, here, refused=f"The switch was {turn} already.")
     whose = str(consumer) if consumer else "Everything"
     done = "is held. What is in flight ends; nothing new goes out." if turn == "on" else "goes out again."

@@ -5,7 +5,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import intervene
+from deliveries.actions import NothingDone
+from deliveries.actions import deliveries as actions
 from deliveries.console import keyset, story
 from deliveries.models import Delivery
 from deliveries.portal import endpoints, words
@@ -64,8 +65,8 @@ def replay(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespo
         return missing(request, consumer, "delivery")
     here = reverse("portal:delivery", args=[found.public_id])
     try:
-        intervene.replay_delivery(found, actor=actor(consumer), reason="")
-    except intervene.NothingDone as error:
+        actions.replay_one(found, actor=actor(request), why="")
+    except NothingDone as error:
         return back_to(request, here, refused=str(error))
     return back_to(request, here, done="It goes out again, with the same id and body.")
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from deliveries.portal.page import render
 from subscriptions import portal
+from subscriptions.actions import portal as actions
 
 COOKIE = "portal_session"
 
@@ -14,7 +15,7 @@ COOKIE = "portal_session"
 def enter(request: HttpRequest, token: str) -> HttpResponse:
     """A GET only asks: mail scanners and chat previews follow links too, and must not use this one up."""
     consumer = portal.consumer_of_link(token)
-    opened = portal.open_link(token, minutes=settings.PORTAL_SESSION_MINUTES) if request.method == "POST" else None
+    opened = actions.open_link(token, minutes=settings.PORTAL_SESSION_MINUTES) if request.method == "POST" else None
     if consumer is None or (request.method == "POST" and opened is None):
         return render(
             request,
@@ -28,7 +29,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, None, "enter.html", title="Open the portal", invited=consumer)
     session, ends_at = opened
     # Whoever was in with this browser before is out.
-    portal.end_session(request.COOKIES.get(COOKIE, ""))
+    actions.leave(request.COOKIES.get(COOKIE, ""))
     answer = HttpResponseRedirect(reverse("portal:home"))
     answer.set_cookie(
         COOKIE,
@@ -43,7 +44,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def leave(request: HttpRequest) -> HttpResponse:
-    portal.end_session(request.COOKIES.get(COOKIE, ""))
+    actions.leave(request.COOKIES.get(COOKIE, ""))
     answer = render(request, None, "explain.html", title="Session ended", text="You can close this window.")
     answer.delete_cookie(COOKIE, path=reverse("portal:home"))
     return answer

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import audit, check_up, intervene, lifecycle, replay, trial
+from deliveries import check_up, trial
+from deliveries.actions import NothingDone, manual_sends, replays
+from deliveries.actions import endpoints as actions
+from deliveries.browse.filter import Filter
 from deliveries.models import Delivery
 from deliveries.portal import forms, words
 from deliveries.portal.page import actor, back_to, missing, render
-from deliveries.replay import Filter
 from subscriptions import endpoints
+from subscriptions.actions.endpoints import create
 from subscriptions.api.serializers import RotateIn
 from subscriptions.models import Consumer, Endpoint, Hold
 
@@ -67,9 +70,7 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     form = forms.read(request.POST) if request.method == "POST" else forms.blank()
     if request.method == "POST" and not form.errors:
         try:
-            with transaction.atomic():
-                made, secret = endpoints.create(consumer=consumer, **form.fields)
-                audit.record(actor=actor(consumer), action="endpoint.made", target=made.public_id)
+            made, secret = create(consumer=consumer, **form.fields, actor=actor(request), why="")
         except endpoints.TooManyEndpoints:
             form = form.refused("You have as many endpoints as you may have. Delete one first.")
         else:
@@ -83,9 +84,7 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         return missing(request, consumer, "endpoint")
     form = forms.read(request.POST) if request.method == "POST" else forms.of(found)
     if request.method == "POST" and not form.errors:
-        with transaction.atomic():
-            lifecycle.update(found, form.fields)
-            audit.record(actor=actor(consumer), action="endpoint.changed", target=found.public_id)
+        actions.update(found, dict(form.fields), actor=actor(request), why="")
         return back_to(request, _page_of(found), done="Saved. It holds for everything that goes out from now on.")
     return _form(request, consumer, form, title="Change endpoint", endpoint=found)
 
@@ -94,11 +93,11 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
 
 
 def pause(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    return _do(request, consumer, endpoint, intervene.pause, done="Paused. What comes for it waits.")
+    return _do(request, consumer, endpoint, actions.pause, done="Paused. What comes for it waits.")
 
 
 def resume(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    return _do(request, consumer, endpoint, intervene.resume, done="Active again. What waited goes out now.")
+    return _do(request, consumer, endpoint, actions.resume, done="Active again. What waited goes out now.")
 
 
 def rotate_secret(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -108,7 +107,7 @@ def rotate_secret(request: HttpRequest, consumer: Consumer, endpoint: str) -> Ht
     shape = RotateIn(data={"overlap_seconds": forms.number(request.POST.get("overlap_seconds", "86400"))})
     if not shape.is_valid():
         return back_to(request, _page_of(found), refused="The old secret may sign for 0 to 604,800 seconds more.")
-    rotated = intervene.rotate_secret(found, actor=actor(consumer), reason="", **shape.validated_data)
+    rotated = actions.rotate_secret(found, actor=actor(request), why="", **shape.validated_data)
     until = rotated.previous_expires_at if shape.validated_data["overlap_seconds"] else None
     return _secret(request, consumer, found, rotated.secret, title="Your new secret", rotated=True, until=until)
 
@@ -118,12 +117,11 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
     if found is None:
         return missing(request, consumer, "endpoint")
     try:
-        check_up.run(found)
+        manual_sends.run_check_up(found, actor=actor(request), why="")
     except (trial.Busy, check_up.TooSoon):
         return back_to(request, _page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
     except trial.Held:
         return back_to(request, _page_of(found), refused="An operator holds everything back: nothing goes out.")
-    audit.record(actor=actor(consumer), action="endpoint.checked_up", target=found.public_id)
     return back_to(request, _page_of(found) + "#check-up", done="Checked. The findings are below.")
 
 
@@ -133,9 +131,7 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
     if found is None:
         return missing(request, consumer, "endpoint")
     wanted = Filter(consumer_id=consumer.id, endpoint_id=found.id)
-    with transaction.atomic():
-        job = replay.start(wanted, consumer=consumer, rate_per_second=None, requested_by=actor(consumer))
-        audit.record(actor=actor(consumer), action="replay.started", target=job.public_id, count=job.matched)
+    job = replays.start(wanted, consumer=consumer, rate_per_second=None, actor=actor(request), why="")
     done = f"{job.matched} go out again, as fast as the endpoint's limits allow."
     return back_to(request, _page_of(found), done=done)
 
@@ -144,9 +140,7 @@ def delete(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
-    with transaction.atomic():
-        endpoints.delete(found)
-        audit.record(actor=actor(consumer), action="endpoint.deleted", target=found.public_id)
+    actions.delete(found, actor=actor(request), why="")
     return back_to(request, reverse("portal:home"), done=f"{found.url} was deleted.")
 
 
@@ -178,8 +172,8 @@ def _do(
     if found is None:
         return missing(request, consumer, "endpoint")
     try:
-        deed(found, actor=actor(consumer), reason="")
-    except intervene.NothingDone as error:
+        deed(found, actor=actor(request), why="")
+    except NothingDone as error:
         return back_to(request, _page_of(found), refused=str(error))
     return back_to(request, _page_of(found), done=done)
 

@@ -6,7 +6,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render as render_template
 
-from subscriptions.models import Consumer
+from subscriptions.audit import Actor
+from subscriptions.models import Consumer, PortalVisit
 
 
 def render(
@@ -49,6 +50,11 @@ def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = ""
     return HttpResponseRedirect(url)
 
 
-def actor(consumer: Consumer) -> str:
-    """How the audit log and an endpoint's history name who did it."""
-    return f"portal:{consumer}"[:255]
+def enter_as(request: HttpRequest, visit: PortalVisit) -> None:
+    """Keeps with the request whose session it came in."""
+    request.portal_visit = visit  # type: ignore[attr-defined]
+
+
+def actor(request: HttpRequest) -> Actor:
+    """How the audit log names who did it: the session, and its consumer."""
+    return Actor.of_portal(request.portal_visit)  # type: ignore[attr-defined]

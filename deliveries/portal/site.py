@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path
 
 from deliveries.portal import deliveries, door, endpoints, signatures
-from deliveries.portal.page import closed
+from deliveries.portal.page import closed, enter_as
 from subscriptions import portal
 
 View = Callable[..., HttpResponse]
@@ -37,10 +37,11 @@ def _form(view: View) -> View:
 
 def _inside(view: View, *methods: str) -> View:
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        consumer = portal.visitor(request.COOKIES.get(door.COOKIE, ""))
-        if consumer is None:
+        visit = portal.visitor(request.COOKIES.get(door.COOKIE, ""))
+        if visit is None:
             return closed(request)
-        return view(request, consumer, **kwargs)
+        enter_as(request, visit)
+        return view(request, visit.consumer, **kwargs)
 
     return _sealed(guarded, *methods)
 

@@ -8,6 +8,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from subscriptions import keys
+from subscriptions.audit import Actor
 from subscriptions.keys import Caller
 
 
@@ -35,6 +36,11 @@ class HasRole(BasePermission):
 
 def caller(request: Request) -> Caller:
     return cast(Caller, request.user)
+
+
+def actor(request: Request) -> Actor:
+    """Whom the audit log names for what this request changes."""
+    return Actor.of_key(caller(request))
 
 
 def look_again(request: Request) -> Caller:

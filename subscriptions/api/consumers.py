@@ -9,19 +9,33 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import consumers, endpoints, ids, keys, portal
-from subscriptions.api.authentication import caller
+from subscriptions import consumers, endpoints, ids
+from subscriptions.actions import consumers as consumer_actions
+from subscriptions.actions import endpoints as endpoint_actions
+from subscriptions.actions import keys as key_actions
+from subscriptions.actions import portal as portal_actions
+from subscriptions.api.authentication import actor
 from subscriptions.api.pagination import page
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import (
     ConsumerIn,
     EndpointIn,
     KeyIn,
+    WhyIn,
     show_consumer,
     show_endpoint,
     show_key,
 )
-from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404, setting_error
+from subscriptions.api.views import (
+    EVERYONE,
+    PRODUCERS,
+    ApiView,
+    body_object,
+    consumer_or_404,
+    fields_and_why,
+    setting_error,
+    why_of_delete,
+)
 from subscriptions.models import ApiKey, Consumer, Endpoint, Role
 
 
@@ -33,13 +47,12 @@ class ConsumerList(ApiView):
         return Response({"results": [show_consumer(row) for row in rows], "next": following})
 
     def post(self, request: Request) -> HttpResponse:
-        shape = ConsumerIn(data=body_object(request))
-        shape.is_valid(raise_exception=True)
-        fields = {"uid": None, **shape.validated_data}
+        fields, why = fields_and_why(ConsumerIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             with _uid_conflict():
-                return 201, show_consumer(_reloaded(consumers.create(**fields)))
+                made = consumer_actions.create(**{"uid": None, **fields}, actor=actor(request), why=why)
+            return 201, show_consumer(_reloaded(made))
 
         return self.once(request, work)
 
@@ -52,16 +65,16 @@ class ConsumerDetail(ApiView):
 
     def patch(self, request: Request, consumer: str) -> Response:
         found = consumer_or_404(request, consumer)
-        shape = ConsumerIn(data=body_object(request), partial=True)
-        shape.is_valid(raise_exception=True)
+        fields, why = fields_and_why(ConsumerIn(data=body_object(request), partial=True))
         with _uid_conflict():
-            updated = consumers.update(found, shape.validated_data)
+            updated = consumer_actions.update(found, fields, actor=actor(request), why=why)
         if updated is None:
             raise not_found("consumer")
         return Response(show_consumer(updated))
 
     def delete(self, request: Request, consumer: str) -> Response:
-        consumers.delete(consumer_or_404(request, consumer))
+        found = consumer_or_404(request, consumer)
+        consumer_actions.delete(found, actor=actor(request), why=why_of_delete(request))
         return Response(status=204)
 
 
@@ -74,14 +87,13 @@ class KeyList(ApiView):
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
         found = consumer_or_404(request, consumer)
-        shape = KeyIn(data=body_object(request))
-        shape.is_valid(raise_exception=True)
-        expires_at = shape.validated_data.get("expires_at")
+        fields, why = fields_and_why(KeyIn(data=body_object(request)))
+        expires_at = fields.get("expires_at")
         if expires_at is not None and expires_at <= timezone.now():
             raise setting_error("/expires_at", "This moment has passed.")
 
         def work() -> tuple[int, Any]:
-            key, secret = keys.issue(role=Role.CONSUMER, consumer=found, **shape.validated_data)
+            key, secret = key_actions.issue(role=Role.CONSUMER, consumer=found, **fields, actor=actor(request), why=why)
             key.refresh_from_db()
             return 201, {**show_key(key), "key": secret}
 
@@ -93,8 +105,8 @@ class KeyDetail(ApiView):
 
     def delete(self, request: Request, consumer: str, key: str) -> Response:
         found = consumer_or_404(request, consumer)
-        key_id = ids.parse("key", key)
-        if key_id is None or not keys.revoke(key_id=key_id, consumer=found):
+        key_id, why = ids.parse("key", key), why_of_delete(request)
+        if key_id is None or not key_actions.revoke(key_id=key_id, consumer=found, actor=actor(request), why=why):
             raise not_found("key")
         return Response(status=204)
 
@@ -105,10 +117,11 @@ class PortalLink(ApiView):
     def post(self, request: Request, consumer: str) -> HttpResponse:
         """201 with a link that lets whoever opens it first into this consumer's portal."""
         found = consumer_or_404(request, consumer)
+        _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            token, expires_at = portal.new_link(
-                found, requested_by=caller(request).owner, minutes=settings.PORTAL_LINK_MINUTES
+            token, expires_at = portal_actions.create_link(
+                found, minutes=settings.PORTAL_LINK_MINUTES, actor=actor(request), why=why
             )
             url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
             return 201, {"url": url, "expires_at": expires_at}
@@ -127,12 +140,11 @@ class EndpointList(ApiView):
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
         found = consumer_or_404(request, consumer)
-        shape = EndpointIn(data=body_object(request))
-        shape.is_valid(raise_exception=True)
+        fields, why = fields_and_why(EndpointIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             try:
-                endpoint, secret = endpoints.create(consumer=found, **shape.validated_data)
+                endpoint, secret = endpoint_actions.create(consumer=found, **fields, actor=actor(request), why=why)
             except endpoints.TooManyEndpoints:
                 raise Problem(
                     409, "too_many_endpoints", "This consumer has as many endpoints as it may have. Delete one first."

@@ -7,10 +7,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from subscriptions import event_types
+from subscriptions.actions import event_types as actions
+from subscriptions.api.authentication import actor
 from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import EventTypeIn, show_event_type
-from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, setting_error
+from subscriptions.api.views import (
+    EVERYONE,
+    PRODUCERS,
+    ApiView,
+    body_object,
+    fields_and_why,
+    setting_error,
+    why_of_delete,
+)
 from subscriptions.models import EventType
 
 
@@ -33,13 +43,12 @@ class EventTypeList(ApiView):
         return Response({"results": [show_event_type(row) for row in rows[:limit]], "next": following})
 
     def post(self, request: Request) -> HttpResponse:
-        shape = EventTypeIn(data=body_object(request))
-        shape.is_valid(raise_exception=True)
-        fields = {name: value for name, value in shape.validated_data.items() if name != "archived"}
+        fields, why = fields_and_why(EventTypeIn(data=body_object(request)))
+        fields.pop("archived", None)
 
         def work() -> tuple[int, Any]:
             try:
-                return 201, show_event_type(event_types.create(**fields))
+                return 201, show_event_type(actions.create(**fields, actor=actor(request), why=why))
             except event_types.NameTaken:
                 raise Problem(409, "event_type_exists", "The catalogue has an event type of this name.") from None
             except event_types.SchemaInvalid as error:
@@ -56,16 +65,15 @@ class EventTypeDetail(ApiView):
 
     def patch(self, request: Request, name: str) -> Response:
         found = _found(name)
-        shape = EventTypeIn(data=body_object(request), partial=True)
-        shape.is_valid(raise_exception=True)
+        fields, why = fields_and_why(EventTypeIn(data=body_object(request), partial=True))
         try:
-            return Response(show_event_type(event_types.update(found, shape.validated_data)))
+            return Response(show_event_type(actions.update(found, fields, actor=actor(request), why=why)))
         except event_types.SchemaInvalid as error:
             raise setting_error(f"/versions/{error.index}/schema", str(error)) from None
 
     def delete(self, request: Request, name: str) -> Response:
         """204. A type in use is archived instead of deleted; reading it says so."""
-        event_types.delete(_found(name))
+        actions.delete(_found(name), actor=actor(request), why=why_of_delete(request))
         return Response(status=204)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from subscriptions import targets
+from subscriptions.audit import LONGEST_WHY
 from subscriptions.event_types import is_name, is_pattern
 from subscriptions.header_guard import RefusedHeader, check_headers
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, PayloadMode, SignatureScheme
@@ -45,6 +46,19 @@ class Flag(_Typed, serializers.BooleanField):
     json_type = bool
 
 
+class Why(Text):
+    """The reason for a change, for the audit log."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"required": False, "allow_blank": True, "max_length": LONGEST_WHY, **options})
+
+
+class WhyIn(serializers.Serializer[Any]):
+    """Of a change that takes no other field."""
+
+    why = Why()
+
+
 class Metadata(serializers.DictField):
     """A flat object of strings for the caller's own use."""
 
@@ -63,6 +77,7 @@ class ConsumerIn(serializers.Serializer[Any]):
     name = Text(required=False, allow_blank=True, max_length=255)
     contact_email = serializers.EmailField(required=False, allow_blank=True, max_length=254)
     metadata = Metadata(required=False)
+    why = Why()
 
     def validate_uid(self, uid: str | None) -> str | None:
         if uid is not None and (_UID.fullmatch(uid) is None or uid.startswith("con_")):
@@ -86,6 +101,7 @@ def show_consumer(consumer: Consumer) -> dict[str, Any]:
 class KeyIn(serializers.Serializer[Any]):
     name = Text(required=False, allow_blank=True, max_length=255)
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    why = Why()
 
 
 def show_key(key: ApiKey) -> dict[str, Any]:
@@ -128,6 +144,7 @@ class EventTypeIn(serializers.Serializer[Any]):
     description = Text(required=False, allow_blank=True, max_length=10_000)
     versions = VersionIn(many=True, required=False)
     archived = Flag(required=False)
+    why = Why()
 
     def validate_name(self, name: str) -> str:
         if not is_name(name):
@@ -173,6 +190,7 @@ class EndpointIn(serializers.Serializer[Any]):
         allow_empty=False,
         max_length=_LONGEST_SCHEDULE,
     )
+    why = Why()
 
     def validate_url(self, url: str) -> str:
         try:
@@ -198,6 +216,7 @@ class EndpointIn(serializers.Serializer[Any]):
 
 class RotateIn(serializers.Serializer[Any]):
     overlap_seconds = Whole(required=False, default=86_400, min_value=0, max_value=604_800)
+    why = Why()
 
 
 def show_endpoint(endpoint: Endpoint) -> dict[str, Any]:

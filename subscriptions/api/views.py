@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency, rate_limit
 from subscriptions.api.authentication import caller, is_known, look_again
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
+from subscriptions.audit import LONGEST_WHY
 from subscriptions.idempotency import Answer, Scope
 from subscriptions.models import Consumer, Endpoint, Role
 
@@ -159,6 +161,21 @@ def body_object(request: Request) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Problem(400, "invalid", "The body must be a JSON object.")
     return data
+
+
+def fields_and_why(shape: Serializer[Any]) -> tuple[dict[str, Any], str]:
+    """What was sent, checked, and the reason for it."""
+    shape.is_valid(raise_exception=True)
+    fields = dict(shape.validated_data)
+    return fields, fields.pop("why", "")
+
+
+def why_of_delete(request: Request) -> str:
+    """A DELETE has no body: its reason stands in the query."""
+    why = str(request.query_params.get("why", ""))
+    if len(why) > LONGEST_WHY:
+        raise Problem(400, "invalid_parameter", f"`why` is at most {LONGEST_WHY} characters.")
+    return why
 
 
 def setting_error(pointer: str, detail: str) -> Problem:

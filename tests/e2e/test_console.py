@@ -3,9 +3,9 @@
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from deliveries.models import AuditEntry, Delivery, Replay
+from deliveries.models import Delivery, Replay
 from subscriptions import endpoints, keys
-from subscriptions.models import Consumer, Role
+from subscriptions.models import AuditEntry, Consumer, Role
 from tests.browser import ask, needs_browser
 from tests.console import role
 from tests.local import wait_until
@@ -63,7 +63,12 @@ def test_from_a_failing_endpoint_to_everything_delivered(
     expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
 
     entry, job = ask(AuditEntry.objects.get), ask(Replay.objects.get)
-    assert (entry.actor, entry.action, entry.count, entry.reason) == ("olga", "replay.started", COUNT, "receiver fixed")
+    assert (entry.actor, entry.action, entry.count, entry.why) == (
+        "user olga",
+        "replay.started",
+        COUNT,
+        "receiver fixed",
+    )
     assert (job.status, job.replayed) == ("done", COUNT)
 
 

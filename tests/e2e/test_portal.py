@@ -45,7 +45,8 @@ def test_from_a_link_to_a_checked_endpoint_and_replayed_failures(
     page.get_by_role("button", name="Replay all dead letters").click()
     expect(page.get_by_text("3 go out again")).to_be_visible()
     job = ask(Replay.objects.get)
-    assert (job.matched, job.filter["endpoint_id"], job.requested_by) == (3, str(broken.id), "portal:acme")
+    assert (job.matched, job.filter["endpoint_id"]) == (3, str(broken.id))
+    assert job.requested_by.startswith("portal vis_")
 
     page.get_by_role("button", name="End session").click()
     expect(page.get_by_role("heading", name="Session ended")).to_be_visible()

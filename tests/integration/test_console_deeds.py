@@ -3,9 +3,9 @@
 import pytest
 from django.test import Client
 
-from deliveries.models import AuditEntry, Delivery, Notice, Replay
+from deliveries.models import Delivery, Notice, Replay
 from subscriptions import endpoints
-from subscriptions.models import Consumer, Endpoint, Hold
+from subscriptions.models import AuditEntry, Consumer, Endpoint, Hold
 from tests.console import dead_letters, logged_in
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, states
 
@@ -19,7 +19,7 @@ def operator(db: None) -> Client:
 
 def entries() -> list[tuple[str, str, str, int, str]]:
     rows = AuditEntry.objects.order_by("id")
-    return [(entry.actor, entry.action, entry.target, entry.count, entry.reason) for entry in rows]
+    return [(entry.actor, entry.action, entry.target, entry.count, entry.why) for entry in rows]
 
 
 def test_a_dead_letter_is_replayed_once(operator: Client, acme: Consumer) -> None:
@@ -28,7 +28,7 @@ def test_a_dead_letter_is_replayed_once(operator: Client, acme: Consumer) -> Non
     operator.post(path, {"why": "fixed"})
     operator.post(path, {"why": "again"})
     assert states(endpoint) == ["pending"]
-    assert entries() == [("olga", "delivery.replayed", delivery.public_id, 1, "fixed")]
+    assert entries() == [("user olga", "delivery.replayed", delivery.public_id, 1, "fixed")]
 
 
 def test_retry_now_makes_a_waiting_delivery_due(operator: Client, acme: Consumer) -> None:
@@ -39,7 +39,7 @@ def test_retry_now_makes_a_waiting_delivery_due(operator: Client, acme: Consumer
     delivery = Delivery.objects.get()
     operator.post(f"/admin/deliveries/{delivery.public_id}/retry-now/")
     assert [each.id for each in claim_for(endpoint).deliveries] == [delivery.id]
-    assert entries() == [("olga", "delivery.retried_now", delivery.public_id, 1, "")]
+    assert entries() == [("user olga", "delivery.retried_now", delivery.public_id, 1, "")]
 
 
 def test_giving_up_ends_a_delivery_and_lets_the_next_of_its_key_go(operator: Client, acme: Consumer) -> None:
@@ -123,7 +123,7 @@ def test_a_rotated_secret_is_shown_once_and_not_cached(operator: Client, acme: C
     assert "no-store" in answer.headers["Cache-Control"]
     assert b"whsec_" not in operator.get(f"/admin/endpoints/{endpoint.public_id}/").content
     assert b"whsec_" not in operator.get("/admin/audit/").content
-    assert entries() == [("olga", "endpoint.secret_rotated", endpoint.public_id, 1, "leaked")]
+    assert entries() == [("user olga", "endpoint.secret_rotated", endpoint.public_id, 1, "leaked")]
     assert Endpoint.objects.get().previous_secret_encrypted is None
 
 
@@ -134,8 +134,8 @@ def test_all_that_match_are_replayed_as_a_job(operator: Client, acme: Consumer) 
     )
     job = Replay.objects.get()
     assert answer.headers["Location"] == f"/admin/replays/{job.public_id}/"
-    assert (job.matched, job.rate_per_second, job.requested_by) == (7, 100, "olga")
-    assert entries() == [("olga", "replay.started", job.public_id, 7, "fixed")]
+    assert (job.matched, job.rate_per_second, job.requested_by) == (7, 100, "user olga")
+    assert entries() == [("user olga", "replay.started", job.public_id, 7, "fixed")]
 
 
 def test_those_selected_are_replayed_and_no_others(operator: Client, acme: Consumer) -> None:
@@ -164,7 +164,7 @@ def test_a_replay_is_cancelled_with_what_is_left_in_the_audit_log(operator: Clie
     operator.post(f"/admin/replays/{job.public_id}/cancel/", {"why": "wrong ones"})
     job.refresh_from_db()
     assert job.status == "cancelled"
-    assert entries()[-1] == ("olga", "replay.cancelled", job.public_id, 3, "wrong ones")
+    assert entries()[-1] == ("user olga", "replay.cancelled", job.public_id, 3, "wrong ones")
 
 
 def test_a_kill_switch_shows_in_a_banner_on_every_page_until_it_is_off(operator: Client, acme: Consumer) -> None:

@@ -2,13 +2,16 @@
 
 import pytest
 
-from deliveries import hold, sweep
-from deliveries.models import AuditEntry
+from deliveries import sweep
+from deliveries.actions import holds
 from subscriptions import consumers
-from subscriptions.models import Consumer, Hold
+from subscriptions.audit import Actor
+from subscriptions.models import AuditEntry, Consumer, Hold
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+OLGA, OTTO = Actor.of_user("olga"), Actor.of_user("otto")
 
 
 def due() -> set[object]:
@@ -20,14 +23,14 @@ def test_a_consumer_s_hold_stops_its_endpoints_and_no_others(acme: Consumer) -> 
     held, free = new_endpoint(acme), new_endpoint(other)
     accept(acme)
     accept(other)
-    hold.put_on(acme, actor="olga", reason="flood")
+    holds.put_on(acme, actor=OLGA, why="flood")
     assert due() == {free.id}
     assert [each.endpoint_id for each in claim_for(held, free).deliveries] == [free.id]
     assert states(held) == ["pending"]
 
 
 def test_an_endpoint_made_under_a_hold_is_held_too(acme: Consumer) -> None:
-    hold.put_on(acme, actor="olga", reason="flood")
+    holds.put_on(acme, actor=OLGA, why="flood")
     endpoint = new_endpoint(acme)
     accept(acme)
     assert (due(), claim_for(endpoint).deliveries) == (set(), [])
@@ -37,21 +40,21 @@ def test_everything_held_means_everything_and_what_is_in_flight_still_ends(acme:
     endpoint = new_endpoint(acme)
     accept(acme, 2)
     [under_way] = claim_for(endpoint, limit=1).deliveries
-    hold.put_on(None, actor="olga", reason="incident")
+    holds.put_on(None, actor=OLGA, why="incident")
     assert (due(), claim_for(endpoint).deliveries) == (set(), [])
     settle_all(answered(under_way))
     assert states(endpoint) == ["delivered", "pending"]
-    hold.take_off(None, actor="olga", reason="over")
+    holds.take_off(None, actor=OLGA, why="over")
     assert due() == {endpoint.id}
     assert len(claim_for(endpoint).deliveries) == 1
 
 
 def test_a_switch_is_on_once_and_says_so(acme: Consumer) -> None:
-    assert hold.put_on(None, actor="olga", reason="a")
-    assert not hold.put_on(None, actor="otto", reason="b")
-    assert hold.put_on(acme, actor="otto", reason="c")
-    assert not hold.put_on(acme, actor="otto", reason="d")
-    assert hold.take_off(None, actor="olga", reason="")
-    assert not hold.take_off(None, actor="olga", reason="")
+    assert holds.put_on(None, actor=OLGA, why="a")
+    assert not holds.put_on(None, actor=OTTO, why="b")
+    assert holds.put_on(acme, actor=OTTO, why="c")
+    assert not holds.put_on(acme, actor=OTTO, why="d")
+    assert holds.take_off(None, actor=OLGA, why="")
+    assert not holds.take_off(None, actor=OLGA, why="")
     assert Hold.objects.get().consumer == acme
     assert AuditEntry.objects.count() == 3

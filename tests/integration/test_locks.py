@@ -16,13 +16,15 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import AsyncConnection
 
-from deliveries import ingest, intervene, lifecycle, replay, retention, sweep, tasks
+from deliveries import ingest, lifecycle, replay, retention, sweep, tasks
+from deliveries.actions import endpoints as actions
 from deliveries.claim import Claimed
 from deliveries.ingest import Accepted, NewEvent
 from deliveries.models import Attempt, Delivery, Event
 from deliveries.replay import NotReplayable
 from deliveries.settle import Settled, lock_keys, settle
 from subscriptions import endpoints
+from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.local import wait_until
 from tests.walk import accept, answered, claim_for, connect, new_endpoint, settle_all, states
@@ -147,7 +149,7 @@ def test_a_410_and_a_person_who_probes_do_not_deadlock(acme: Consumer, beside: B
     with transaction.atomic():
         endpoints.rotate_secret(endpoint, overlap_seconds=0)  # locks the endpoint, as all that people do to one
         settling = beside(lambda: settle_all(answered(claimed, 410)))
-        intervene.probe_now(endpoint, actor="olga", reason="")
+        actions.probe_now(endpoint, actor=Actor.of_user("olga"), why="")
 
     assert settling.result(30).moved == {(claimed.id, 1)}
     endpoint.refresh_from_db()
@@ -161,7 +163,7 @@ def test_turning_order_on_and_probing_do_not_deadlock(acme: Consumer, beside: Be
     with transaction.atomic():
         endpoints.rotate_secret(endpoint, overlap_seconds=0)
         turning = beside(lambda: lifecycle.update(Endpoint.objects.get(), {"ordered": True}))
-        intervene.probe_now(endpoint, actor="olga", reason="")
+        actions.probe_now(endpoint, actor=Actor.of_user("olga"), why="")
 
     assert turning.result(30).ordered is True
     assert list(Delivery.objects.order_by("sequence").values_list("blocked", flat=True)) == [False, True]

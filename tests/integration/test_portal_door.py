@@ -3,9 +3,8 @@
 import pytest
 from django.test import Client
 
-from deliveries.models import AuditEntry
 from subscriptions import consumers, portal
-from subscriptions.models import Consumer, PortalVisit
+from subscriptions.models import AuditEntry, Consumer, PortalVisit
 from tests.conftest import Api
 from tests.console import logged_in
 from tests.ledger import ledger
@@ -112,6 +111,6 @@ def test_an_operator_makes_a_link_in_the_console_and_it_is_audited(acme: Consume
     assert answer.context["url"] in answer.content.decode()
     assert "no-store" in answer.headers["Cache-Control"]
     entry = AuditEntry.objects.get()
-    assert (entry.actor, entry.action, entry.target) == ("olga", "portal.link_made", acme.public_id)
-    assert entry.reason == "their request"
+    assert (entry.actor, entry.action, entry.target) == ("user olga", "portal.link_created", acme.public_id)
+    assert entry.why == "their request"
     assert Client().get(path).status_code == 200

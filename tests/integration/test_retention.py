@@ -6,11 +6,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from deliveries import intervene, lifecycle, replay, retention, tasks
-from deliveries.models import Attempt, AuditEntry, Delivery, Event, Housekeeping, Notice, Replay
+from deliveries import lifecycle, replay, retention, tasks
+from deliveries.actions import endpoints as actions
+from deliveries.models import Attempt, Delivery, Event, Housekeeping, Notice, Replay
 from deliveries.replay import Filter
 from deliveries.retention import Days
-from subscriptions.models import Consumer, Endpoint
+from subscriptions.audit import Actor
+from subscriptions.models import AuditEntry, Consumer, Endpoint
 from tests.conftest import Api
 from tests.ledger import ledger
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, states
@@ -157,7 +159,7 @@ def test_a_delivery_that_was_dead_once_and_delivered_by_a_replay_is_forgotten_to
 def test_what_people_did_by_hand_is_forgotten_after_its_own_time(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     lifecycle.pause(endpoint, reason="")
-    intervene.resume(endpoint, actor="olga", reason="")
+    actions.resume(endpoint, actor=Actor.of_user("olga"), why="")
     over = replay.start(Filter(), consumer=acme, rate_per_second=None, requested_by="olga")
     replay.advance_all()
     running = replay.start(Filter(), consumer=acme, rate_per_second=None, requested_by="olga")
@@ -173,7 +175,12 @@ def test_no_foreign_key_makes_forgetting_a_row_look_for_others(acme: Consumer) -
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname FROM pg_constraint WHERE contype = 'f' AND confrelid = ANY (%s::regclass[])",
-            [[f"deliveries_{name}" for name in ("attempt", "event", "delivery", "notice", "auditentry", "replay")]],
+            [
+                [
+                    *(f"deliveries_{name}" for name in ("attempt", "event", "delivery", "notice", "replay")),
+                    "subscriptions_auditentry",
+                ]
+            ],
         )
         assert cursor.fetchall() == []
 

@@ -8,8 +8,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from deliveries import replay
-from deliveries.models import AuditEntry, Replay
-from subscriptions.models import Consumer
+from deliveries.models import Replay
+from subscriptions.models import AuditEntry, Consumer
 from tests.console import dead_letters
 from tests.walk import new_endpoint, states
 
@@ -45,8 +45,8 @@ def test_a_replay_is_previewed_started_and_watched(acme: Consumer) -> None:
     assert states(endpoint) == ["pending"] * 3
     assert "100%" in run("replay", job["id"])
     [entry] = AuditEntry.objects.all()
-    assert entry.actor.startswith("shell:")
-    assert (entry.action, entry.count, entry.reason) == ("replay.started", 3, "fixed")
+    assert entry.actor.startswith("command replay by ")
+    assert (entry.action, entry.count, entry.why) == ("replay.started", 3, "fixed")
 
 
 def test_a_replay_is_cancelled_by_its_id(acme: Consumer) -> None:

@@ -4,14 +4,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from deliveries import feed
+from deliveries.actions import restore
+from subscriptions.audit import Actor
 
 
 class Command(BaseCommand):
     help = "Let the feed go on after a dump was restored into a fresh cluster. Harmless when there is nothing to do."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if feed.go_on_after_restore():
+        if restore.go_on_after_restore(actor=Actor.of_command("after_restore"), why=""):
             self.stdout.write("The feed goes on after the restored events; positions that readers hold stay true.")
         else:
             self.stdout.write("Nothing to do: the transaction counter is past every event.")

@@ -7,17 +7,19 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from deliveries import intervene
+from deliveries.actions import NothingDone
+from deliveries.actions import endpoints as actions
 from deliveries.console import words
-from deliveries.console.shell import actor, table
+from deliveries.console.shell import table
 from subscriptions import consumers, endpoints
+from subscriptions.audit import Actor
 from subscriptions.models import Endpoint, EndpointStatus
 
 DEEDS = {
-    "pause": intervene.pause,
-    "resume": intervene.resume,
-    "disable": intervene.disable,
-    "probe": intervene.probe_now,
+    "pause": actions.pause,
+    "resume": actions.resume,
+    "disable": actions.disable,
+    "probe": actions.probe_now,
 }
 
 
@@ -56,8 +58,8 @@ class Command(BaseCommand):
         if not options["why"]:
             raise CommandError("Say why with --why: the reason goes into the audit log.")
         try:
-            DEEDS[options["deed"]](endpoint, actor=actor(), reason=options["why"])
-        except intervene.NothingDone as error:
+            DEEDS[options["deed"]](endpoint, actor=Actor.of_command("endpoints"), why=options["why"])
+        except NothingDone as error:
             raise CommandError(str(error)) from None
         endpoint.refresh_from_db()
         self._show([endpoint], as_json=options["json"])

@@ -9,14 +9,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 
-from deliveries import audit, replay
+from deliveries.actions import replays as actions
 from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
-from deliveries.console.shell import actor, add_filters, progress, read_filters, table
+from deliveries.console.shell import add_filters, progress, read_filters, table
 from deliveries.models import Replay
 from subscriptions import ids
+from subscriptions.audit import Actor
 from subscriptions.models import Endpoint
 
 
@@ -64,25 +64,19 @@ class Command(BaseCommand):
             self._show_preview(found, as_json=False)
             if input(f"Replay {_how_many(found)}? [y/N] ").strip().lower() != "y":
                 raise CommandError("Nothing was done.")
-        with transaction.atomic():
-            job = replay.start(
-                asked.filter, consumer=asked.consumer, rate_per_second=options["rate"], requested_by=actor()
-            )
-            audit.record(
-                actor=actor(), action="replay.started", target=job.public_id, count=job.matched, reason=options["why"]
-            )
-        return job
+        return actions.start(
+            asked.filter,
+            consumer=asked.consumer,
+            rate_per_second=options["rate"],
+            actor=Actor.of_command("replay"),
+            why=options["why"],
+        )
 
     def _cancel(self, job: Replay, options: dict[str, Any]) -> None:
         if not options["why"]:
             raise CommandError("Say why with --why: the reason goes into the audit log.")
-        with transaction.atomic():
-            if not replay.cancel(job):
-                raise CommandError(f"It is {job.status} already; nothing is left to cancel.")
-            left = max(0, job.matched - job.replayed)
-            audit.record(
-                actor=actor(), action="replay.cancelled", target=job.public_id, count=left, reason=options["why"]
-            )
+        if not actions.cancel(job, actor=Actor.of_command("replay"), why=options["why"]):
+            raise CommandError(f"It is {job.status} already; nothing is left to cancel.")
 
     def _show_preview(self, found: Matched, *, as_json: bool) -> None:
         known = Endpoint.objects.select_related("consumer").in_bulk([each for each, _ in found.by_endpoint])

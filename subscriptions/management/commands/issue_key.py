@@ -5,7 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from subscriptions import consumers, keys
+from subscriptions import consumers
+from subscriptions.actions import keys
+from subscriptions.audit import Actor
 from subscriptions.models import Role
 
 
@@ -19,6 +21,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--owner", default="", help="whose idempotency keys these are; keys of one service share an owner"
         )
+        parser.add_argument("--why", default="", help="for the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         role = Role(options["role"])
@@ -31,5 +34,12 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"There is no consumer {options['consumer']!r}. Create it with POST /api/v1/consumers/."
                 )
-        _, secret = keys.issue(role=role, consumer=consumer, name=options["name"], owner=options["owner"])
+        _, secret = keys.issue(
+            role=role,
+            consumer=consumer,
+            name=options["name"],
+            owner=options["owner"],
+            actor=Actor.of_command("issue_key"),
+            why=options["why"],
+        )
         self.stdout.write(secret)

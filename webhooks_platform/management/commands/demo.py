@@ -8,15 +8,23 @@ import json
 import os
 import secrets
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.db import transaction
 from django.utils import timezone
 
-from subscriptions import consumers, endpoints, keys
+from deliveries.actions import NothingDone
+from deliveries.actions import endpoints as endpoint_actions
+from subscriptions import consumers, keys
+from subscriptions.actions import consumers as consumer_actions
+from subscriptions.actions import endpoints as new_endpoint
+from subscriptions.actions import keys as key_actions
+from subscriptions.audit import Actor, record
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role, SignatureScheme
 from subscriptions.vault import VaultError, vault
 
@@ -35,7 +43,7 @@ class Command(BaseCommand):
         if options["migrate"]:
             call_command("migrate", interactive=False)
         state = _read(options["state"])
-        consumer = consumers.find("acme") or consumers.create(uid="acme", name="Acme (demo)")
+        consumer = consumers.find("acme") or consumer_actions.create(uid="acme", name="Acme (demo)", **_by())
         endpoint, signing_secrets = _endpoint(consumer, url=options["receiver_url"])
         state |= {
             "producer_key": _producer_key(state.get("producer_key", "")),
@@ -53,16 +61,17 @@ def _endpoint(consumer: Consumer, *, url: str) -> tuple[Endpoint, list[str]]:
         try:
             signing_secrets = _secrets(endpoint)
         except VaultError:  # sealed under a key that is gone with an old .env
-            endpoints.delete(endpoint)
+            endpoint_actions.delete(endpoint, **_by())
             continue
         return _ready(endpoint, url=url), signing_secrets
-    endpoint, secret = endpoints.create(
+    endpoint, secret = new_endpoint.create(
         consumer=consumer,
         url=url,
         event_types=["*"],
         description=DESCRIPTION,
         # The receiver knows this one scheme, whatever the deployment's default.
         signature_scheme=SignatureScheme.TIMESTAMPED,
+        **_by(),
     )
     return endpoint, [secret]
 
@@ -77,11 +86,12 @@ def _secrets(endpoint: Endpoint) -> list[str]:
 
 def _ready(endpoint: Endpoint, *, url: str) -> Endpoint:
     if endpoint.url != url:
-        endpoints.update(endpoint, {"url": url})
+        endpoint_actions.update(endpoint, {"url": url}, **_by())
     # Its receiver starts afresh with us: what it did to deserve a pause or a long wait is over.
     if endpoint.status == EndpointStatus.ACTIVE and endpoint.lane.opens_at > timezone.now():
-        endpoints.pause(endpoint)
-    endpoints.resume(endpoint)
+        endpoint_actions.pause(endpoint, **_by())
+    with suppress(NothingDone):
+        endpoint_actions.resume(endpoint, **_by())
     return endpoint
 
 
@@ -89,7 +99,7 @@ def _producer_key(kept: str) -> str:
     caller = keys.verify(kept)
     if caller is not None and caller.role == Role.PRODUCER:
         return kept
-    _, secret = keys.issue(role=Role.PRODUCER, name="demo")
+    _, secret = key_actions.issue(role=Role.PRODUCER, consumer=None, name="demo", **_by())
     return secret
 
 
@@ -99,11 +109,18 @@ def _admin(state: dict[str, Any]) -> dict[str, str]:
     password = state.get("admin_password", "")
     if user is None:
         password = secrets.token_urlsafe(12)
-        user = User.objects.create_superuser("admin", password=password)
+        with transaction.atomic():
+            user = User.objects.create_superuser("admin", password=password)
+            record(action="user.created", target="admin", **_by())
     # The hash tells a changed password at once; checking the password itself takes half a second, by design.
     elif user.password != state.get("admin_hash"):
         password = ""
     return {"admin_name": user.username, "admin_password": password, "admin_hash": user.password}
+
+
+def _by() -> dict[str, Any]:
+    """What the audit log says of it."""
+    return {"actor": Actor.of_command("demo"), "why": "the demo of make up"}
 
 
 def _read(path: Path) -> dict[str, Any]:
