@@ -123,12 +123,8 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     if endpoint is None or endpoint.deleted_at is not None:
         return missing(request, "endpoint")
     here, why = reverse("admin:endpoint", args=[public_id]), why_of(request)
-    if deed == "rotate":
-        return _rotate(request, endpoint, why)
-    if deed == "test":
-        return _test(request, endpoint)
-    if deed == "check-up":
-        return _check_up(request, endpoint)
+    if deed in ANSWERED_BY_A_PAGE:
+        return ANSWERED_BY_A_PAGE[deed](request, endpoint)
     if deed not in DEEDS:
         return missing(request, "action")
     run, done, wants_reason = DEEDS[deed]
@@ -141,9 +137,9 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     return back_to(request, here, done=done)
 
 
-def _rotate(request: HttpRequest, endpoint: Endpoint, why: str) -> HttpResponse:
+def _rotate(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     """The one answer of the console that holds a secret: shown once, to who asked for it, and stored by no browser."""
-    text = request.POST.get("overlap_seconds", "86400")
+    text, why = request.POST.get("overlap_seconds", "86400"), why_of(request)
     overlap = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else -1
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     if not 0 <= overlap <= 604_800:
@@ -177,6 +173,13 @@ def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     return back_to(request, f"{here}#check-up", done="Checked. The report is below.")
+
+
+ANSWERED_BY_A_PAGE: dict[str, Callable[[HttpRequest, Endpoint], HttpResponse]] = {
+    "rotate": _rotate,
+    "test": _test,
+    "check-up": _check_up,
+}
 
 
 def _find(public_id: str) -> Endpoint | None:

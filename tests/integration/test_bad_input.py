@@ -214,11 +214,13 @@ METADATA = Field(
         {f"a{number}": "x" for number in range(51)},
     )
 )
+WHY = text(longest=500)
 CONSUMER = {
     "uid": text("con_mine", "a b", "a/b", "-a", "ä", "a\n", " a", longest=255, blank=False, nullable=True),
     "name": text(longest=255),
     "contact_email": text("nobody", "a@", "a@b", longest=254),
     "metadata": METADATA,
+    "why": WHY,
 }
 HEADERS = Field(
     (
@@ -253,6 +255,7 @@ ENDPOINT = {
     "rate_limit_per_second": whole(1, 10_000, nullable=True),
     "timeout_seconds": whole(1, 30),
     "retry_schedule": Field((5, "x", True, {}, [], [None], ["5"], [1.5], [-1], [True], [604_801], [0] * 21)),
+    "why": WHY,
 }
 BAD_NAMES = ("a b", "a..b", ".a", "a.", "ä", "a.*", "*", "a\n")
 BAD_VERSION_NAMES: list[Any] = [None, 5, True, "", "a b", "a" * 65, "1\n", [], {}]
@@ -277,6 +280,7 @@ EVENT_TYPE = {
         )
     ),
     "archived": flag(),
+    "why": WHY,
 }
 EVENT = {
     "consumer": text(longest=255, blank=False, required=True),
@@ -293,20 +297,21 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("keys", "POST"): {
         "name": text(longest=255),
         "expires_at": Field((*time(nullable=True).refuses, "2001-01-01T00:00:00Z")),
+        "why": WHY,
     },
-    ("portal-link", "POST"): {},
+    ("portal-link", "POST"): {"why": WHY},
     ("endpoints", "POST"): ENDPOINT,
     ("endpoint", "PATCH"): ENDPOINT,
-    ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800)},
-    ("pause", "POST"): {},
-    ("resume", "POST"): {},
-    ("test", "POST"): {},
-    ("check-up", "POST"): {},
+    ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800), "why": WHY},
+    ("pause", "POST"): {"why": WHY},
+    ("resume", "POST"): {"why": WHY},
+    ("test", "POST"): {"why": WHY},
+    ("check-up", "POST"): {"why": WHY},
     ("event-types", "POST"): EVENT_TYPE,
     ("event-type", "PATCH"): EVENT_TYPE,
     ("events", "POST"): EVENT,
     ("event-batch", "POST"): {"events": Field((None, 5, "x", True, {}, [], [{}] * 1001), required=True)},
-    ("delivery-replay", "POST"): {},
+    ("delivery-replay", "POST"): {"why": WHY},
     ("replays", "POST"): {
         "filter": Field((None, 5, "x", True, [])),
         "state": choice(),
@@ -318,8 +323,9 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "until": time(),
         "dry_run": flag(),
         "rate_per_second": whole(1, 10_000, nullable=True),
+        "why": WHY,
     },
-    ("replay-cancel", "POST"): {},
+    ("replay-cancel", "POST"): {"why": WHY},
 }
 SHAPES: dict[str, type[BaseSerializer[Any]]] = {
     "consumers": serializers.ConsumerIn,
