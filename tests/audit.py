@@ -9,7 +9,7 @@ class Entry(NamedTuple):
     actor: str
     action: str
     target: str
-    count: int
+    how_many: int
     why: str
 
 

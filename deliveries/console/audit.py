@@ -15,7 +15,6 @@ from subscriptions.models import ActorKind, AuditEntry
 
 # What one file may hold: whoever needs more narrows it down, or reads the API page by page.
 MOST_ROWS = 100_000
-_BATCH = 1000
 _FILTERS = ("actor", "action", "target", "since", "until")
 _HEAD = ("id", "at", "actor", "actor_kind", "actor_id", "action", "target", "consumer", "count", "detail", "why")
 # A spreadsheet takes a cell that begins with one of these for a formula.
@@ -49,16 +48,16 @@ def export(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     if wanted is None:
         return explain(request, title="There is nothing to export", text=problem, status=400)
     name = f"audit-{timezone.now():%Y-%m-%d}.csv"
-    response = StreamingHttpResponse(_lines(wanted), content_type="text/csv; charset=utf-8")
+    response = StreamingHttpResponse(lines(wanted), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["Cache-Control"] = "no-store"
     return response
 
 
-def _lines(wanted: Wanted) -> Iterator[str]:
+def lines(wanted: Wanted, *, most: int = MOST_ROWS, batch: int = 1000) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(_HEAD)
-    for entry in _rows(wanted):
+    for entry in _rows(wanted, most, batch):
         yield writer.writerow([harmless(cell) for cell in _cells(entry)])
 
 
@@ -69,14 +68,14 @@ class _Echo:
         return line
 
 
-def _rows(wanted: Wanted) -> Iterator[AuditEntry]:
+def _rows(wanted: Wanted, most: int, batch: int) -> Iterator[AuditEntry]:
     """Batch by batch, each after the last id of the one before."""
-    rows, left = entries(wanted).order_by("-id"), MOST_ROWS
-    batch = list(rows[:_BATCH])
-    while batch and left > 0:
-        yield from batch[:left]
-        left -= len(batch)
-        batch = list(rows.filter(id__lt=batch[-1].id)[:_BATCH])
+    rows = entries(wanted).order_by("-id")
+    found = list(rows[: min(batch, most)])
+    while found:
+        yield from found
+        most -= len(found)
+        found = list(rows.filter(id__lt=found[-1].id)[: min(batch, most)])
 
 
 def _cells(entry: AuditEntry) -> Iterable[str]:

@@ -35,7 +35,7 @@ def actor_of(request: HttpRequest) -> Actor:
 
 def why_of(request: HttpRequest) -> str:
     """The field is called `why`: `reason` is the dead letters' filter, which a replay's form carries too."""
-    return " ".join(request.POST.get("why", "").split())[:LONGEST_WHY]
+    return " ".join(request.POST.get("why", "").replace("\0", "").split())[:LONGEST_WHY]
 
 
 def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:

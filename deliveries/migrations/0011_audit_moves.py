@@ -16,6 +16,16 @@ def move_permissions(apps, schema_editor):
     ContentType.objects.clear_cache()
 
 
+def move_permissions_back(apps, schema_editor):
+    types, permissions = apps.get_model("contenttypes", "ContentType"), apps.get_model("auth", "Permission")
+    new = types.objects.filter(app_label="subscriptions", model="auditentry").first()
+    if new is None:
+        return
+    types.objects.filter(id=new.id).update(app_label="deliveries")
+    permissions.objects.filter(content_type__app_label="deliveries", codename="operate").update(content_type=new)
+    ContentType.objects.clear_cache()
+
+
 class Migration(migrations.Migration):
     dependencies = [
         ("deliveries", "0010_unasked_columns"),
@@ -32,5 +42,5 @@ class Migration(migrations.Migration):
             name="delivery",
             options={"permissions": [("operate", "Can replay, pause, resume, disable, rotate and give up")]},
         ),
-        migrations.RunPython(move_permissions, migrations.RunPython.noop),
+        migrations.RunPython(move_permissions, move_permissions_back),
     ]

@@ -1,0 +1,106 @@
+"""S16: everything a consumer changes in the portal leaves exactly one audit entry, named after its session.
+
+Generated from the portal's URL map: a new address that takes a POST fails here until it is described.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from deliveries import lifecycle
+from deliveries.portal import site
+from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit
+from tests.audit import entries
+from tests.console import dead_letters
+from tests.portal import inside, link
+from tests.receiver import Receiver
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATHS = {
+    str(pattern.name): "/portal/" + re.sub("<str:([a-z]+)>", r"{\1}", str(pattern.pattern))
+    for pattern in site.urlpatterns
+}
+EXEMPT = {"signatures": "works something out and keeps nothing"}
+FORM = {
+    "url": "https://receiver.test/hook", "event_types": "invoice.*", "description": "Ours",
+    "signature_scheme": "standard", "max_in_flight": "7", "rate_limit_per_second": "", "timeout_seconds": "20",
+}  # fmt: skip
+# What each writes: the action, its target and how many.
+DEEDS: dict[str, tuple[dict[str, str], str, str, int]] = {
+    "enter": ({}, "portal.opened", "{consumer}", 1),
+    "leave": ({}, "portal.left", "{consumer}", 1),
+    "endpoint-new": (FORM, "endpoint.created", "{new}", 1),
+    "endpoint-edit": (FORM, "endpoint.changed", "{endpoint}", 1),
+    "pause": ({}, "endpoint.paused", "{endpoint}", 1),
+    "resume": ({}, "endpoint.resumed", "{endpoint}", 1),
+    "rotate-secret": ({"overlap_seconds": "60"}, "endpoint.secret_rotated", "{endpoint}", 1),
+    "check-up": ({}, "endpoint.checked_up", "{endpoint}", 1),
+    "replay-dead": ({}, "replay.started", "{new}", 2),
+    "endpoint-delete": ({}, "endpoint.deleted", "{endpoint}", 1),
+    "delivery-replay": ({}, "delivery.replayed", "{delivery}", 1),
+}
+
+
+def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
+    endpoint, [delivery, _] = dead_letters(acme, 2, url=receiver.url)
+    token = link(acme).split("/")[3]
+    return {
+        "consumer": acme.public_id, "endpoint": endpoint.public_id, "delivery": delivery.public_id, "token": token,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Consumer, receiver: Receiver) -> None:
+    given: dict[str, Any] = things(acme, receiver)
+    client = Client() if name == "enter" else inside(acme)
+    if name == "resume":
+        lifecycle.pause(Endpoint.objects.get(), reason="for the test")
+    AuditEntry.objects.all().delete()
+    form, action, target, count = DEEDS[name]
+
+    answer = client.post(PATHS[name].format(**given), form)
+
+    assert answer.status_code in (200, 302)
+    [entry] = entries()
+    visit = PortalVisit.objects.exclude(opened_at=None).get()
+    if target == "{new}":
+        given["new"] = entry.target
+        assert entry.target not in (given["endpoint"], given["delivery"])
+    who = f"portal {visit.public_id} of acme"
+    assert entry == (who, action, target.format(**given), count, "")
+
+
+def test_s16_every_address_that_takes_a_post_is_described_here(acme: Consumer, receiver: Receiver) -> None:
+    given = things(acme, receiver)
+    statuses = {name: inside(acme).post(path.format(**given)).status_code for name, path in PATHS.items()}
+    assert {name for name, status in statuses.items() if status != 405} == {*DEEDS, *EXEMPT}
+
+
+def test_s16_what_changed_nothing_leaves_none(acme: Consumer, receiver: Receiver) -> None:
+    given = things(acme, receiver)
+    client = inside(acme)
+    lifecycle.pause(Endpoint.objects.get(), reason="for the test")
+    AuditEntry.objects.all().delete()
+
+    client.post(PATHS["signatures"], {"secret": "whsec_x"})
+    client.post(PATHS["pause"].format(**given))
+    client.post(PATHS["rotate-secret"].format(**given), {"overlap_seconds": "-1"})
+    client.post(PATHS["endpoint-new"], {**FORM, "url": "nonsense"})
+    Client().post(PATHS["enter"].format(token="nonsense"))
+    Client().post(PATHS["leave"])
+
+    assert entries() == []
+
+
+def test_s16_who_opens_another_link_leaves_the_session_before(acme: Consumer) -> None:
+    client = inside(acme)
+    first = PortalVisit.objects.get()
+    client.post(link(acme))
+
+    second = PortalVisit.objects.exclude(id=first.id).get()
+    assert [(entry.actor.split()[1], entry.action) for entry in entries()] == [
+        (first.public_id, "portal.opened"), (second.public_id, "portal.opened"), (first.public_id, "portal.left"),
+    ]  # fmt: skip
