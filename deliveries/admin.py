@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from subscriptions.admin import Audited
+from subscriptions.audited_forms import Audited
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
