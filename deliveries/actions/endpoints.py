@@ -51,9 +51,9 @@ def probe_now(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
 
 
 @transaction.atomic
-def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int, actor: Actor, why: str) -> Rotated:
+def rotate_secret(endpoint: Endpoint, *, actor: Actor, why: str, **options: Any) -> Rotated:
     """The secret goes to the caller alone, to be shown once."""
-    rotated = endpoints.rotate_secret(endpoint, overlap_seconds=overlap_seconds)
+    rotated = endpoints.rotate_secret(endpoint, **options)
     _record(endpoint, "endpoint.secret_rotated", actor, why)
     return rotated
 

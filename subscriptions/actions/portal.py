@@ -1,6 +1,7 @@
 """The portal's door: links made, opened, and the sessions they became ended."""
 
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -10,9 +11,9 @@ from subscriptions.models import Consumer, PortalVisit
 
 
 @transaction.atomic
-def create_link(consumer: Consumer, *, minutes: int, actor: Actor, why: str) -> tuple[str, datetime]:
+def create_link(consumer: Consumer, *, minutes: int, actor: Actor, why: str, **options: Any) -> tuple[str, datetime]:
     """The token of a link, shown this once, and when it ends."""
-    made = portal.new_link(consumer, requested_by=str(actor), minutes=minutes)
+    made = portal.new_link(consumer, requested_by=str(actor), minutes=minutes, **options)
     record(actor=actor, action="portal.link_created", target=consumer.public_id, consumer=consumer, why=why)
     return made
 
