@@ -6,15 +6,20 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from deliveries import hold, intervene, pulse
+from deliveries import pulse
+from deliveries.actions import endpoints as actions
+from deliveries.actions import holds
 from deliveries.browse.backlog import Owed, Wait, read_backlog, read_owed
 from deliveries.claim import renew_lease
 from subscriptions import ids
+from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Endpoint
 from tests.console import logged_in
 from tests.walk import accept, answered, claim_for, new_endpoint, pass_time, settle_all, with_connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+OLGA = Actor.of_user("olga")
 
 
 def only(endpoint: Endpoint) -> Owed:
@@ -87,11 +92,11 @@ def test_an_endpoint_with_an_open_breaker_is_failing(acme: Consumer) -> None:
 def test_paused_disabled_and_held_endpoints_say_so(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     accept(acme, 1)
-    intervene.pause(endpoint, actor="olga", reason="")
+    actions.pause(endpoint, actor=OLGA, why="")
     assert only(endpoint).wait is Wait.PAUSED
-    intervene.disable(endpoint, actor="olga", reason="gone")
+    actions.disable(endpoint, actor=OLGA, why="gone")
     assert only(endpoint).wait is Wait.DISABLED
-    hold.put_on(acme, actor="olga", reason="flood")
+    holds.put_on(acme, actor=OLGA, why="flood")
     assert only(endpoint).wait is Wait.HELD
 
 
@@ -99,7 +104,7 @@ def test_the_sums_tell_what_is_parked_from_what_goes_out(acme: Consumer) -> None
     busy, paused = new_endpoint(acme, max_in_flight=1), new_endpoint(acme)
     accept(acme, 3)
     claim_for(busy)
-    intervene.pause(paused, actor="olga", reason="")
+    actions.pause(paused, actor=OLGA, why="")
     backlog = read_backlog()
     assert (backlog.due, backlog.parked, backlog.parked_endpoints, backlog.is_more) == (2, 3, 1, False)
 
