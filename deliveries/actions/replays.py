@@ -15,9 +15,7 @@ from subscriptions.models import Consumer
 def start(wanted: Filter, *, consumer: Consumer | None, actor: Actor, why: str, **options: Any) -> Replay:
     """The entry counts what the job matched when it began."""
     job = step.start(wanted, consumer=consumer, requested_by=str(actor), **options)
-    record(
-        actor=actor, action="replay.started", target=job.public_id, consumer=consumer, count=job.matched, why=why
-    )  # fmt: skip
+    record(actor=actor, action="replay.started", target=job.public_id, consumer=consumer, count=job.matched, why=why)
     return job
 
 
@@ -27,7 +25,5 @@ def cancel(job: Replay, *, actor: Actor, why: str) -> bool:
     if not step.cancel(job):
         return False
     left = max(0, job.matched - job.replayed)
-    record(
-        actor=actor, action="replay.cancelled", target=job.public_id, consumer=job.consumer_id, count=left, why=why
-    )  # fmt: skip
+    record(actor=actor, action="replay.cancelled", target=job.public_id, consumer=job.consumer_id, count=left, why=why)
     return True
