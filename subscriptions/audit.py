@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from subscriptions import ids
-from subscriptions.keys import Caller
+from subscriptions.caller import Caller
 from subscriptions.models import ActorKind, AuditEntry, Consumer, PortalVisit
 
 LONGEST_WHY = 500

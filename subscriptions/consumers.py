@@ -5,7 +5,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from subscriptions import ids
+from subscriptions import ids, key_tree
 from subscriptions.models import ApiKey, Consumer, Endpoint
 
 
@@ -47,7 +47,7 @@ def update(consumer: Consumer, changes: dict[str, Any]) -> Consumer | None:
 def delete(consumer: Consumer) -> None:
     """Gone for everyone: keys stop working, endpoints stop receiving, the uid is free again. History stays."""
     now = timezone.now()
-    ApiKey.objects.filter(consumer=consumer, revoked_at__isnull=True).update(revoked_at=now)
+    key_tree.revoke(ApiKey.objects.filter(consumer=consumer).values_list("id", flat=True))
     living = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True)
     # Locked in id order, as by everybody who locks several.
     list(living.select_for_update(no_key=True).order_by("id").values_list("id"))

@@ -8,16 +8,20 @@ import secrets
 import string
 import time
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from subscriptions import ids
+from subscriptions import ids, key_rules, key_tree
+from subscriptions.caller import Caller
 from subscriptions.models import ApiKey, Consumer, Role
+from subscriptions.scopes import chosen, held
 
 _ALPHABET = string.ascii_letters + string.digits
 _RANDOM_LENGTH = 40  # 238 bits
@@ -25,13 +29,14 @@ _CHECKSUM_LENGTH = 6
 _LETTER = {Role.PRODUCER: "p", Role.CONSUMER: "c", Role.OPERATOR: "o"}
 # last_used_at is for people; a write per request would be paid by every emit.
 _LAST_USED_RESOLUTION = timedelta(minutes=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 # How long a process knows a key it has verified (seconds), and how many of them.
 _REMEMBERED_SECONDS = 30.0
 _REMEMBERED_KEYS = 1000
 
 # By hand: every request asks this, and building the query costs the ORM more than the rest of an emit.
 FIND_KEY = """
-    SELECT key.id, key.role, key.consumer_id, key.owner,
+    SELECT key.id, key.role, key.consumer_id, key.owner, key.scopes,
         key.last_used_at IS NULL OR key.last_used_at < now() - %(resolution_seconds)s * interval '1 second'
     FROM subscriptions_apikey key
     LEFT JOIN subscriptions_consumer consumer ON consumer.id = key.consumer_id
@@ -42,39 +47,90 @@ FIND_KEY = """
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Who is calling: what a valid key says about a request."""
+class Rotated:
+    """A rotation's new key with its only showing, and the end of the old one."""
 
-    key_id: UUID
-    role: str
-    consumer_id: UUID | None
-    owner: str
-
-    # Django REST framework asks this of whatever stands in for a user.
-    is_authenticated = True
+    key: ApiKey
+    secret: str
+    previous_expires_at: datetime
 
 
 # By the key's hash, never the key itself.
 _remembered: dict[bytes, tuple[Caller, float]] = {}
 
 
+@transaction.atomic
 def issue(
-    *, role: Role, consumer: Consumer | None = None, name: str = "", owner: str = "", expires_at: datetime | None = None
+    *,
+    role: Role,
+    consumer: Consumer | None = None,
+    name: str = "",
+    owner: str = "",
+    expires_at: datetime | None = None,
+    scopes: Iterable[str] | None = None,
+    issued_by: Caller | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its only showing."""
-    secret = _new_secret(role)
-    key_id = ids.new_uuid()
-    key = ApiKey.objects.create(
-        id=key_id,
+    """A new key and its only showing. One made with a key ends no later than it and may do no more."""
+    stored = chosen(role, scopes)
+    parent = None
+    if issued_by is not None:
+        parent = key_tree.must_live(issued_by.key_id)
+        stored = key_rules.scopes_within(issued_by, role, consumer, stored)
+        expires_at = key_rules.no_later(expires_at, parent.expires_at)
+    key_rules.make_room(consumer)
+    return _create(
         role=role,
         consumer=consumer,
-        owner=consumer.public_id if consumer else owner or ids.show("key", key_id),
+        owner=consumer.public_id if consumer else owner,
         name=name,
-        hint=secret[-4:],
-        hash=_hash(secret),
+        scopes=stored,
         expires_at=expires_at,
+        issued_by=parent.id if parent else None,
     )
-    return key, secret
+
+
+@transaction.atomic
+def rotate(
+    *, key_id: UUID, consumer: Consumer | None = None, overlap_seconds: int, by: Caller | None = None
+) -> Rotated | None:
+    """A new key in the place of this one, which works on beside it until the overlap ends. None if it does not live.
+
+    The new one may do the same, is of the same owner and ends when the old one would have. What the old one made hangs
+    from it now: the keys of a service's customers do not end because the service changes its own.
+    """
+    key_tree.lock(alone=True)
+    old = _living(key_id, consumer)
+    if old is None:
+        return None
+    if by is not None and by.key_id != old.id:
+        key_rules.may_replace(by, old)
+    ends_at = min(timezone.now() + timedelta(seconds=overlap_seconds), old.expires_at or _NEVER)
+    ApiKey.objects.filter(id=old.id).update(expires_at=ends_at)
+    key_rules.make_room(old.consumer)
+    new, secret = _create(
+        role=Role(old.role),
+        consumer=old.consumer,
+        owner=old.owner,
+        name=old.name,
+        scopes=old.scopes,
+        expires_at=old.expires_at,
+        issued_by=old.issued_by,
+        rotated_by=by.key_id if by else None,
+    )
+    key_tree.take_place(old=old, new=new)
+    return Rotated(key=new, secret=secret, previous_expires_at=ends_at)
+
+
+@transaction.atomic
+def revoke(*, key_id: UUID, consumer: Consumer | None = None, by: Caller | None = None) -> int:
+    """How many keys this call revoked: this one, and everything made with it. Within one consumer, if one is given."""
+    key_tree.lock(alone=True)
+    if not _keys(consumer).filter(id=key_id).exists():
+        return 0
+    if by is not None:
+        # Who ends the overlap of its own rotation is not ended by that.
+        ApiKey.objects.filter(id=by.key_id, rotated_by=key_id).update(rotated_by=None)
+    return len(key_tree.revoke([key_id]))
 
 
 def verify(secret: str) -> Caller | None:
@@ -85,10 +141,10 @@ def verify(secret: str) -> Caller | None:
     if row is None:
         _remembered.pop(_hash(secret), None)
         return None
-    key_id, role, consumer_id, owner, used_long_ago = row
+    key_id, role, consumer_id, owner, scopes, used_long_ago = row
     if used_long_ago:
         ApiKey.objects.filter(id=key_id).update(last_used_at=timezone.now())
-    caller = Caller(key_id=key_id, role=role, consumer_id=consumer_id, owner=owner)
+    caller = Caller(key_id=key_id, role=role, consumer_id=consumer_id, owner=owner, scopes=held(role, scopes))
     _remember(secret, caller)
     return caller
 
@@ -121,10 +177,25 @@ def _find(secret: str) -> Any:
             return cursor.fetchone()
 
 
-def revoke(*, key_id: UUID, consumer: Consumer) -> bool:
-    """True if this call revoked it."""
-    live = ApiKey.objects.filter(id=key_id, consumer=consumer, revoked_at__isnull=True)
-    return live.update(revoked_at=timezone.now()) == 1
+def _create(*, role: Role, owner: str, **fields: Any) -> tuple[ApiKey, str]:
+    secret, key_id = _new_secret(role), ids.new_uuid()
+    key = ApiKey.objects.create(
+        id=key_id,
+        role=role,
+        owner=owner or ids.show("key", key_id),
+        hint=secret[-4:],
+        hash=_hash(secret),
+        **fields,
+    )
+    return key, secret
+
+
+def _living(key_id: UUID, consumer: Consumer | None) -> ApiKey | None:
+    return (key_tree.living() & _keys(consumer)).select_related("consumer").filter(id=key_id).first()
+
+
+def _keys(consumer: Consumer | None) -> QuerySet[ApiKey]:
+    return ApiKey.objects.all() if consumer is None else ApiKey.objects.filter(consumer=consumer)
 
 
 def _new_secret(role: Role) -> str:

@@ -53,6 +53,12 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # What it may do (subscriptions/scopes.py); null for its role's default scopes.
+    scopes = ArrayField(models.CharField(max_length=32), null=True, blank=True, editable=False)
+    # The key it hangs from, and the key that asked for the rotation it came from (subscriptions/key_tree.py). Null for
+    # a command or a person. Ids without a constraint: those keys may have been forgotten since.
+    issued_by = models.UUIDField(null=True, blank=True, editable=False)
+    rotated_by = models.UUIDField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [
@@ -62,6 +68,11 @@ class ApiKey(models.Model):
                 | (~Q(role=Role.CONSUMER) & Q(consumer__isnull=True)),
                 name="api_key_consumer_fits_role",
             ),
+        ]
+        indexes = [
+            # subscriptions/key_tree.py: what these keys made, when they are revoked.
+            models.Index(fields=["issued_by"], name="api_key_issued_by", condition=Q(issued_by__isnull=False)),
+            models.Index(fields=["rotated_by"], name="api_key_rotated_by", condition=Q(rotated_by__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -260,6 +271,8 @@ class PortalVisit(models.Model):
     consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, db_index=False)
     # The key, the user or the program that asked for the link.
     requested_by = models.CharField(max_length=255)
+    # The API key that asked for the link, if one did: the link and its session end when it is revoked.
+    key_id = models.UUIDField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     link_hash = models.BinaryField(max_length=32, unique=True)
     link_expires_at = models.DateTimeField()
@@ -279,6 +292,8 @@ class PortalVisit(models.Model):
         indexes = [
             # subscriptions/portal.py: forgets old ones.
             models.Index(fields=["created_at"], name="portal_visit_age"),
+            # subscriptions/key_tree.py: those of a key that is revoked.
+            models.Index(fields=["key_id"], name="portal_visit_key", condition=Q(key_id__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -7,19 +7,27 @@ the same moment one comes in; a consumer that is deleted takes its links and ses
 import hashlib
 import secrets
 from datetime import datetime, timedelta
+from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from subscriptions import key_tree
 from subscriptions.models import Consumer, PortalVisit
 
 
-def new_link(consumer: Consumer, *, requested_by: str, minutes: int) -> tuple[str, datetime]:
-    """The token of a link, shown this once, and when it ends."""
+@transaction.atomic
+def new_link(
+    consumer: Consumer, *, requested_by: str, minutes: int, key_id: UUID | None = None
+) -> tuple[str, datetime]:
+    """The token of a link, shown this once, and when it ends. If a key asked for it, it ends with the key."""
+    if key_id is not None:
+        key_tree.must_live(key_id)
     token = secrets.token_urlsafe(32)
     expires_at = timezone.now() + timedelta(minutes=minutes)
     PortalVisit.objects.create(
-        consumer=consumer, link_hash=_hash(token), link_expires_at=expires_at, requested_by=requested_by
+        consumer=consumer, link_hash=_hash(token), link_expires_at=expires_at, requested_by=requested_by, key_id=key_id
     )
     return token, expires_at
 

@@ -1,4 +1,4 @@
-"""A limit on requests per API key, the same across all web processes. Open when Redis is away."""
+"""A limit on requests per owner, however many API keys it has: the same across web processes, open without Redis."""
 
 import math
 import threading
@@ -10,8 +10,8 @@ from django.conf import settings
 
 from subscriptions.quick_redis import quick_redis
 
-# A process takes as many requests at a time as the key may send in this many seconds, at least one, so that a busy key
-# does not ask Redis each time. What it does not use within a moment is forgone.
+# A process takes as many requests at a time as the owner may send in this many seconds, at least one, so that a busy
+# one does not ask Redis each time. What it does not use within a moment is forgone.
 _AHEAD_SECONDS = 0.01
 _HELD_SECONDS = 1.0
 _HELD_KEYS = 1000

@@ -5,7 +5,7 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from subscriptions import idempotency, portal
+from subscriptions import idempotency, key_tree, portal
 
 logger = logging.getLogger(__name__)
 
@@ -21,3 +21,9 @@ def forget_answers() -> None:
 def forget_visits() -> None:
     """Links to the portal and the sessions they became, long after they ended."""
     logger.info("portal.forgotten", extra={"fields": {"count": portal.forget_old(days=settings.RETENTION_VISIT_DAYS)}})
+
+
+@shared_task(name="subscriptions.forget_keys", ignore_result=True)
+def forget_keys() -> None:
+    """API keys, long after they ended."""
+    logger.info("keys.forgotten", extra={"fields": {"count": key_tree.forget_old(days=settings.RETENTION_KEY_DAYS)}})

@@ -21,6 +21,7 @@ GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("consumers", "POST"): {"uid": "newcomer", "name": "New", "contact_email": "a@example.com", "metadata": {"a": "b"}},
     ("consumer", "PATCH"): {"uid": "renamed", "name": "New", "contact_email": "a@example.com", "metadata": {"a": "b"}},
     ("keys", "POST"): {"name": "laptop", "expires_at": "2999-01-01T00:00:00Z"},
+    ("key-rotate", "POST"): {"overlap_seconds": 60},
     ("portal-link", "POST"): {},
     ("endpoints", "POST"): {"url": "http://127.0.0.1:9/hook", "event_types": ["invoice.*"]},
     ("endpoint", "PATCH"): {"url": "http://127.0.0.1:9/moved", "description": "Moved"},

@@ -98,10 +98,12 @@ def _limits() -> Iterator[Finding]:
         "RETENTION_DELIVERED_DAYS": (1, 36_500),
         "RETENTION_DEAD_DAYS": (1, 36_500),
         "RETENTION_VISIT_DAYS": (1, 36_500),
+        "RETENTION_KEY_DAYS": (1, 36_500),
         "PORTAL_LINK_MINUTES": (1, 24 * 60),
         "PORTAL_SESSION_MINUTES": (1, 7 * 24 * 60),
         "IDEMPOTENCY_HOURS": (1, 24 * 365),
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
+        "MAX_KEYS_PER_CONSUMER": (1, 10_000),
     }
     for name, (low, high) in ranges.items():
         if not low <= getattr(settings, name) <= high:

@@ -169,9 +169,12 @@ UNKNOWN_EVENT_TYPES = env.str("UNKNOWN_EVENT_TYPES", default="register")
 DEFAULT_API_VERSION = env.str("DEFAULT_API_VERSION", default="1")
 # How long a stored answer to an Idempotency-Key is kept (hours).
 IDEMPOTENCY_HOURS = env.int("IDEMPOTENCY_HOURS", default=72)
-# Requests per second for each API key, and how many may come at once after a quiet while. 0 means no limit.
+# Requests per second for each owner of API keys (a consumer, a service), and how many may come at once after a quiet
+# while. 0 means no limit.
 API_RATE_PER_SECOND = env.int("API_RATE_PER_SECOND", default=2000)
 API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
+# How many living API keys one consumer may have; within a day it may make ten times as many.
+MAX_KEYS_PER_CONSUMER = env.int("MAX_KEYS_PER_CONSUMER", default=50)
 # How many endpoints one consumer may have.
 MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
 
@@ -228,6 +231,7 @@ CELERY_BEAT_SCHEDULE = {
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
     "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expires": 600}},
+    "forget-keys": {"task": "subscriptions.forget_keys", "schedule": 3600, "options": {"expires": 600}},
 }
 
 # ── Who hears of what ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,6 +259,8 @@ RETENTION_AUDIT_DAYS = env.int("RETENTION_AUDIT_DAYS", default=730)
 RETENTION_STATISTICS_DAYS = env.int("RETENTION_STATISTICS_DAYS", default=90)
 # Links to the portal and their sessions: who was let in, by whom, when.
 RETENTION_VISIT_DAYS = env.int("RETENTION_VISIT_DAYS", default=90)
+# API keys that were revoked or have expired. What they did is in the audit log.
+RETENTION_KEY_DAYS = env.int("RETENTION_KEY_DAYS", default=90)
 
 # ── Portal ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ from rest_framework.views import APIView
 from deliveries.api import audit, deliveries, endpoints, events, feed, replays
 from deliveries.console import errors
 from deliveries.portal import site
-from subscriptions.api import consumers, event_types
+from subscriptions.api import consumers, event_types, keys
 from subscriptions.api.problems import bad_request
 from webhooks_platform import health
 
@@ -29,8 +29,9 @@ urlpatterns = [
     api("events/batch", events.EventBatch, "event-batch"),
     api("consumers", consumers.ConsumerList, "consumers"),
     api("consumers/{consumer}", consumers.ConsumerDetail, "consumer"),
-    api("consumers/{consumer}/keys", consumers.KeyList, "keys"),
-    api("consumers/{consumer}/keys/{key}", consumers.KeyDetail, "key"),
+    api("consumers/{consumer}/keys", keys.KeyList, "keys"),
+    api("consumers/{consumer}/keys/{key}", keys.KeyDetail, "key"),
+    api("consumers/{consumer}/keys/{key}/rotate", keys.KeyRotate, "key-rotate"),
     api("consumers/{consumer}/endpoints", consumers.EndpointList, "endpoints"),
     api("consumers/{consumer}/portal-link", consumers.PortalLink, "portal-link"),
     api("consumers/{consumer}/feed", feed.Feed, "feed"),

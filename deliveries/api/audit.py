@@ -12,10 +12,12 @@ from subscriptions.api.pagination import page
 from subscriptions.api.views import ApiView, consumer_or_404
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import AuditEntry, Role
+from subscriptions.scopes import AUDIT_READ
 
 
 class AuditList(ApiView):
     roles = {"GET": (Role.OPERATOR,)}
+    scopes = {"GET": AUDIT_READ}
 
     def get(self, request: Request) -> Response:
         """Newest first. ?actor= takes a kind (`user`, `portal`, `key`, `command`), an id (`key_…`, `vis_…`) or a name;

@@ -14,14 +14,16 @@ from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery
 from subscriptions import ids
-from subscriptions.api.authentication import caller
+from subscriptions.api.authentication import caller, has_scope
 from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
+from subscriptions.scopes import ATTEMPTS_READ, DELIVERIES_READ
 
 
 class DeliveryList(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request) -> Response:
         rows, following = walked(request, filtered(request))
@@ -30,6 +32,7 @@ class DeliveryList(ApiView):
 
 class EndpointDeliveries(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request, endpoint: str) -> Response:
         found = endpoint_or_404(request, endpoint)
@@ -39,11 +42,15 @@ class EndpointDeliveries(ApiView):
 
 class DeliveryDetail(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request, delivery: str) -> Response:
         found = delivery_or_404(request, delivery)
-        attempts = [show_attempt(attempt) for attempt in found.attempts.order_by("number")]
-        return Response({**show_delivery(found), "attempts": attempts})
+        shown = show_delivery(found)
+        # What was sent and what came back is for the consumer and the operators.
+        if has_scope(request, ATTEMPTS_READ):
+            shown["attempts"] = [show_attempt(attempt) for attempt in found.attempts.order_by("number")]
+        return Response(shown)
 
 
 def delivery_or_404(request: Request, public_id: str) -> Delivery:

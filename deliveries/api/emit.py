@@ -24,12 +24,14 @@ from deliveries.api.show import show_event
 from deliveries.gather import Gathered
 from deliveries.ingest import NewEvent
 from subscriptions import idempotency, keys, rate_limit
+from subscriptions.api.authentication import may
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem
 from subscriptions.api.rendering import render
 from subscriptions.api.views import ALLOWANCE, PRODUCERS, operation_of
+from subscriptions.caller import Caller
 from subscriptions.idempotency import Scope
-from subscriptions.keys import Caller
+from subscriptions.scopes import EVENTS_WRITE
 
 # Where the long way finds the error that the short way met: only there can it be answered and logged as any other.
 FAILED = "webhooks.emit_failed"
@@ -79,7 +81,7 @@ def _answer(environ: Environ) -> Answer | None:
     if way is None or caller is None or headers is None or raw is None:
         return None
     read, show = way
-    allowance = rate_limit.take(str(caller.key_id))
+    allowance = rate_limit.take(caller.owner)
     # Taken once, whichever way this request goes on.
     environ[ALLOWANCE] = allowance
     if allowance is not None and allowance.retry_after_seconds is not None:
@@ -140,7 +142,7 @@ def _shown(gathered: Gathered) -> dict[str, Any]:
 def _caller(environ: Environ) -> Caller | None:
     scheme, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     caller = keys.remembered(secret) if scheme == "Bearer" else None
-    return caller if caller is not None and caller.role in PRODUCERS else None
+    return caller if caller is not None and may(caller, PRODUCERS, EVENTS_WRITE) else None
 
 
 @lru_cache(maxsize=256)

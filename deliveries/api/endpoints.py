@@ -12,7 +12,7 @@ from deliveries import check_up, lifecycle, trial
 from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
-from subscriptions.api.authentication import actor
+from subscriptions.api.authentication import actor, has_scope
 from subscriptions.api.problems import Problem
 from subscriptions.api.serializers import EndpointIn, RotateIn, WhyIn, show_endpoint
 from subscriptions.api.views import (
@@ -23,10 +23,15 @@ from subscriptions.api.views import (
     fields_and_why,
     why_of_delete,
 )
+from subscriptions.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
+
+# What an attempt's requests and responses hold.
+_DETAILS = {"request_headers", "request_body", "response_headers", "response_body", "error_detail"}
 
 
 class EndpointDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": EVERYONE, "DELETE": EVERYONE}
+    scopes = {"GET": ENDPOINTS_READ, "PATCH": ENDPOINTS_WRITE, "DELETE": ENDPOINTS_WRITE}
 
     def get(self, request: Request, endpoint: str) -> Response:
         return Response(show_endpoint(endpoint_or_404(request, endpoint)))
@@ -53,6 +58,7 @@ class EndpointDetail(ApiView):
 
 class RotateSecret(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": SECRETS_ROTATE}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
@@ -71,6 +77,7 @@ class RotateSecret(ApiView):
 
 class Pause(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": ENDPOINTS_WRITE}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         """200 with the endpoint, also where it was paused before."""
@@ -88,6 +95,7 @@ class Pause(ApiView):
 
 class Resume(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": ENDPOINTS_WRITE}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         """200 with the endpoint, also where it was active before."""
@@ -105,30 +113,44 @@ class Resume(ApiView):
 
 class Test(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": ENDPOINTS_TEST}
 
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a signed `webhook.test` event now, outside the queue, and answers what came back."""
         found = endpoint_or_404(request, endpoint)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
         with _sent_by_hand():
-            return Response(show_trial(manual_sends.send_test(found, actor=actor(request), why=why)))
+            sent = manual_sends.send_test(found, actor=actor(request), why=why)
+        return Response(_without_details(request, show_trial(sent)))
 
 
 class EndpointCheckUp(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
+    scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_TEST}
 
     def get(self, request: Request, endpoint: str) -> Response:
         report = check_up.last_report(endpoint_or_404(request, endpoint))
         if report is None:
             raise Problem(404, "no_check_up_yet", "This endpoint had no check-up yet. POST here to run one.")
-        return Response(report)
+        return Response(_without_details(request, report))
 
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a genuine, a forged, an old and a doubled request now, outside the queue, and answers what they say."""
         found = endpoint_or_404(request, endpoint)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
         with _sent_by_hand():
-            return Response(manual_sends.run_check_up(found, actor=actor(request), why=why))
+            report = manual_sends.run_check_up(found, actor=actor(request), why=why)
+        return Response(_without_details(request, report))
+
+
+def _without_details(request: Request, shown: dict[str, Any]) -> dict[str, Any]:
+    """A test's or a check-up's answer: whether it went well, and the rest for those who may read attempts."""
+    if has_scope(request, ATTEMPTS_READ):
+        return shown
+    kept = {name: value for name, value in shown.items() if name not in _DETAILS}
+    if "findings" in kept:
+        kept["findings"] = [{**finding, "received": None} for finding in kept["findings"]]
+    return kept
 
 
 @contextmanager

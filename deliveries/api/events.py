@@ -26,6 +26,7 @@ from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, page, read_cursor
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
+from subscriptions.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 
 # A producer id taken by somebody else between look-up and insert is found by the next try.
 _TRIES = 5
@@ -33,6 +34,7 @@ _TRIES = 5
 
 class EventList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
+    scopes = {"GET": EVENTS_READ, "POST": EVENTS_WRITE}
 
     def post(self, request: Request) -> HttpResponse:
         """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
@@ -62,6 +64,7 @@ class EventList(ApiView):
 
 class EventBatch(ApiView):
     roles = {"POST": PRODUCERS}
+    scopes = {"POST": EVENTS_WRITE}
     max_body_bytes = settings.MAX_BATCH_BODY_BYTES
 
     def post(self, request: Request) -> HttpResponse:
@@ -91,6 +94,7 @@ class EventBatch(ApiView):
 
 class EventDetail(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": EVENTS_READ}
 
     def get(self, request: Request, event: str) -> Response:
         found = event_or_404(request, event)
@@ -99,6 +103,7 @@ class EventDetail(ApiView):
 
 class EventDeliveries(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request, event: str) -> Response:
         found = event_or_404(request, event)

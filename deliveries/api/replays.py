@@ -31,6 +31,7 @@ from subscriptions.api.views import (
     fields_and_why,
 )
 from subscriptions.models import Consumer
+from subscriptions.scopes import DELIVERIES_READ, REPLAYS_WRITE
 
 
 class ReplayIn(serializers.Serializer[Any]):
@@ -54,6 +55,7 @@ class ReplayIn(serializers.Serializer[Any]):
 
 class DeliveryReplay(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": REPLAYS_WRITE}
 
     def post(self, request: Request, delivery: str) -> HttpResponse:
         """202 with the delivery, pending again for a new round."""
@@ -73,6 +75,7 @@ class DeliveryReplay(ApiView):
 
 class ReplayList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ, "POST": REPLAYS_WRITE}
 
     def get(self, request: Request) -> Response:
         rows, following = page(request, _visible(request))
@@ -106,6 +109,7 @@ class ReplayList(ApiView):
 
 class ReplayDetail(ApiView):
     roles = {"GET": EVERYONE}
+    scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request, replay: str) -> Response:
         return Response(show_replay(replay_or_404(request, replay)))
@@ -113,6 +117,7 @@ class ReplayDetail(ApiView):
 
 class ReplayCancel(ApiView):
     roles = {"POST": EVERYONE}
+    scopes = {"POST": REPLAYS_WRITE}
 
     def post(self, request: Request, replay: str) -> HttpResponse:
         found = replay_or_404(request, replay)

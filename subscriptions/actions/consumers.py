@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import transaction
 
-from subscriptions import consumers
+from subscriptions import consumers, key_tree
 from subscriptions.actions.changes import differing
 from subscriptions.audit import Actor, record
 from subscriptions.models import Consumer
@@ -33,6 +33,8 @@ def update(consumer: Consumer, changes: dict[str, Any], *, actor: Actor, why: st
 
 @transaction.atomic
 def delete(consumer: Consumer, *, actor: Actor, why: str) -> None:
+    # Keys are locked before their consumer, as by whoever issues one.
+    key_tree.lock(alone=True)
     # Of two at the same moment, one deletes it.
     living = Consumer.objects.select_for_update(no_key=True).filter(id=consumer.id, deleted_at__isnull=True)
     if living.first() is None:

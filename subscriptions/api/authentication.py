@@ -1,5 +1,6 @@
-"""Who is calling, and may they? `Authorization: Bearer <key>`; each view names the roles it serves."""
+"""Who is calling, and may they? `Authorization: Bearer <key>`; each view names the roles it serves and a scope."""
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from rest_framework.authentication import BaseAuthentication
@@ -8,8 +9,9 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from subscriptions import keys
+from subscriptions.api.problems import Problem
 from subscriptions.audit import Actor
-from subscriptions.keys import Caller
+from subscriptions.caller import Caller
 
 
 class KeyAuthentication(BaseAuthentication):
@@ -23,7 +25,8 @@ class KeyAuthentication(BaseAuthentication):
 
 
 class HasRole(BasePermission):
-    """Views say `roles = {"POST": (Role.PRODUCER, …)}`. A method that names none is closed to everybody."""
+    """Views say `roles = {"POST": (Role.PRODUCER, …)}` and `scopes = {"POST": EVENTS_WRITE}`. A method without roles is
+    not served; one without a scope is closed to everybody."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.user is None:
@@ -31,7 +34,21 @@ class HasRole(BasePermission):
         method = "GET" if request.method == "HEAD" else str(request.method)
         if method not in view.roles:
             raise MethodNotAllowed(method)
-        return caller(request).role in view.roles[method]
+        scope = view.scopes.get(method)
+        if may(caller(request), view.roles[method], scope):
+            return True
+        if scope is not None and caller(request).role in view.roles[method]:
+            raise Problem(403, "scope_required", f"This key does not have the scope `{scope}`.")
+        return False
+
+
+def may(caller: Caller, roles: Collection[str], scope: str | None) -> bool:
+    """The one rule of both doors: Django's, and the one before it that emits go through."""
+    return caller.role in roles and scope in caller.scopes
+
+
+def has_scope(request: Request, scope: str) -> bool:
+    return scope in caller(request).scopes
 
 
 def caller(request: Request) -> Caller:
@@ -48,8 +65,12 @@ def look_again(request: Request) -> Caller:
     secret = _secret(request)
     found = keys.verify(secret) if secret else None
     if found is None:
-        raise AuthenticationFailed("The API key is unknown, expired or revoked.")
+        raise key_refused()
     return found
+
+
+def key_refused() -> AuthenticationFailed:
+    return AuthenticationFailed("The API key is unknown, expired or revoked.")
 
 
 def is_known(request: Request) -> bool:

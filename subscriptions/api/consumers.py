@@ -1,30 +1,26 @@
-"""consumers/ and what hangs below one: its keys and its endpoints."""
+"""consumers/ and what hangs below one: its endpoints and links to its portal. Its keys are in keys.py."""
 
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import consumers, endpoints, ids
+from subscriptions import consumers, endpoints, key_tree
 from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as endpoint_actions
-from subscriptions.actions import keys as key_actions
 from subscriptions.actions import portal as portal_actions
-from subscriptions.api.authentication import actor
+from subscriptions.api.authentication import actor, caller, key_refused
 from subscriptions.api.pagination import page
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import (
     ConsumerIn,
     EndpointIn,
-    KeyIn,
     WhyIn,
     show_consumer,
     show_endpoint,
-    show_key,
 )
 from subscriptions.api.views import (
     EVERYONE,
@@ -33,14 +29,21 @@ from subscriptions.api.views import (
     body_object,
     consumer_or_404,
     fields_and_why,
-    setting_error,
     why_of_delete,
 )
-from subscriptions.models import ApiKey, Consumer, Endpoint, Role
+from subscriptions.models import Consumer, Endpoint
+from subscriptions.scopes import (
+    CONSUMERS_READ,
+    CONSUMERS_WRITE,
+    ENDPOINTS_READ,
+    ENDPOINTS_WRITE,
+    PORTAL_LINKS_WRITE,
+)
 
 
 class ConsumerList(ApiView):
     roles = {"GET": PRODUCERS, "POST": PRODUCERS}
+    scopes = {"GET": CONSUMERS_READ, "POST": CONSUMERS_WRITE}
 
     def get(self, request: Request) -> Response:
         rows, following = page(request, Consumer.objects.filter(deleted_at__isnull=True))
@@ -59,6 +62,7 @@ class ConsumerList(ApiView):
 
 class ConsumerDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
+    scopes = {"GET": CONSUMERS_READ, "PATCH": CONSUMERS_WRITE, "DELETE": CONSUMERS_WRITE}
 
     def get(self, request: Request, consumer: str) -> Response:
         return Response(show_consumer(consumer_or_404(request, consumer)))
@@ -78,41 +82,9 @@ class ConsumerDetail(ApiView):
         return Response(status=204)
 
 
-class KeyList(ApiView):
-    roles = {"GET": EVERYONE, "POST": EVERYONE}
-
-    def get(self, request: Request, consumer: str) -> Response:
-        rows, following = page(request, ApiKey.objects.filter(consumer=consumer_or_404(request, consumer)))
-        return Response({"results": [show_key(row) for row in rows], "next": following})
-
-    def post(self, request: Request, consumer: str) -> HttpResponse:
-        found = consumer_or_404(request, consumer)
-        fields, why = fields_and_why(KeyIn(data=body_object(request)))
-        expires_at = fields.get("expires_at")
-        if expires_at is not None and expires_at <= timezone.now():
-            raise setting_error("/expires_at", "This moment has passed.")
-
-        def work() -> tuple[int, Any]:
-            key, secret = key_actions.issue(role=Role.CONSUMER, consumer=found, **fields, actor=actor(request), why=why)
-            key.refresh_from_db()
-            return 201, {**show_key(key), "key": secret}
-
-        return self.once(request, work)
-
-
-class KeyDetail(ApiView):
-    roles = {"DELETE": EVERYONE}
-
-    def delete(self, request: Request, consumer: str, key: str) -> Response:
-        found = consumer_or_404(request, consumer)
-        key_id, why = ids.parse("key", key), why_of_delete(request)
-        if key_id is None or not key_actions.revoke(key_id=key_id, consumer=found, actor=actor(request), why=why):
-            raise not_found("key")
-        return Response(status=204)
-
-
 class PortalLink(ApiView):
     roles = {"POST": PRODUCERS}
+    scopes = {"POST": PORTAL_LINKS_WRITE}
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
         """201 with a link that lets whoever opens it first into this consumer's portal."""
@@ -120,9 +92,16 @@ class PortalLink(ApiView):
         _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            token, expires_at = portal_actions.create_link(
-                found, minutes=settings.PORTAL_LINK_MINUTES, actor=actor(request), why=why
-            )
+            try:
+                token, expires_at = portal_actions.create_link(
+                    found,
+                    minutes=settings.PORTAL_LINK_MINUTES,
+                    key_id=caller(request).key_id,
+                    actor=actor(request),
+                    why=why,
+                )
+            except key_tree.KeyEnded:
+                raise key_refused() from None
             url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
             return 201, {"url": url, "expires_at": expires_at}
 
@@ -131,6 +110,7 @@ class PortalLink(ApiView):
 
 class EndpointList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
+    scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_WRITE}
 
     def get(self, request: Request, consumer: str) -> Response:
         found = consumer_or_404(request, consumer)

@@ -22,10 +22,12 @@ from subscriptions.api.views import (
     why_of_delete,
 )
 from subscriptions.models import EventType
+from subscriptions.scopes import EVENT_TYPES_READ, EVENT_TYPES_WRITE
 
 
 class EventTypeList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
+    scopes = {"GET": EVENT_TYPES_READ, "POST": EVENT_TYPES_WRITE}
 
     def get(self, request: Request) -> Response:
         """By name. Archived ones are left out unless asked for with ?archived=true."""
@@ -59,6 +61,7 @@ class EventTypeList(ApiView):
 
 class EventTypeDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
+    scopes = {"GET": EVENT_TYPES_READ, "PATCH": EVENT_TYPES_WRITE, "DELETE": EVENT_TYPES_WRITE}
 
     def get(self, request: Request, name: str) -> Response:
         return Response(show_event_type(_found(name)))

@@ -5,11 +5,12 @@ from typing import Any
 
 from rest_framework import serializers
 
-from subscriptions import targets
+from subscriptions import ids, targets
 from subscriptions.audit import LONGEST_WHY
 from subscriptions.event_types import is_name, is_pattern
 from subscriptions.header_guard import RefusedHeader, check_headers
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, PayloadMode, SignatureScheme
+from subscriptions.scopes import held
 from subscriptions.url_guard import RefusedTarget
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@~+\-]{0,254}")
@@ -101,6 +102,14 @@ def show_consumer(consumer: Consumer) -> dict[str, Any]:
 class KeyIn(serializers.Serializer[Any]):
     name = Text(required=False, allow_blank=True, max_length=255)
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    scopes = serializers.ListField(
+        child=Text(max_length=64), required=False, allow_null=True, allow_empty=False, max_length=50
+    )
+    why = Why()
+
+
+class KeyRotateIn(serializers.Serializer[Any]):
+    overlap_seconds = Whole(required=False, default=86_400, min_value=0, max_value=604_800)
     why = Why()
 
 
@@ -110,6 +119,8 @@ def show_key(key: ApiKey) -> dict[str, Any]:
         "role": key.role,
         "name": key.name,
         "hint": key.hint,
+        "scopes": sorted(held(key.role, key.scopes)),
+        "issued_by": ids.show("key", key.issued_by) if key.issued_by else None,
         "created_at": key.created_at,
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,

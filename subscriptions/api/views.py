@@ -30,6 +30,8 @@ _SLOW_BODY_SECONDS = 1.0
 
 class ApiView(APIView):
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
+    # What a key needs besides its role, by method (subscriptions/scopes.py).
+    scopes: ClassVar[dict[str, str]] = {}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -50,12 +52,12 @@ class ApiView(APIView):
 
     def check_throttles(self, request: Request) -> None:
         taken = request.META.get(ALLOWANCE)
-        self._allowance = taken or rate_limit.take(str(caller(request).key_id))
+        self._allowance = taken or rate_limit.take(caller(request).owner)
         if self._allowance is not None and self._allowance.retry_after_seconds is not None:
             raise Problem(
                 429,
                 "rate_limited",
-                f"This key may send {self._allowance.limit} requests at once. Wait, then send this one again.",
+                f"The owner of this key may send {self._allowance.limit} requests at once. Wait, then send it again.",
                 headers=self._allowance.headers,
             )
 
@@ -68,16 +70,25 @@ class ApiView(APIView):
         return response
 
     def once(
-        self, request: Request, work: Callable[[], tuple[int, Any]], *, one_statement: bool = False
+        self,
+        request: Request,
+        work: Callable[[], tuple[int, Any]],
+        *,
+        one_statement: bool = False,
+        makes_key: bool = False,
     ) -> HttpResponse:
-        """Answers what `work` returns, at most once per Idempotency-Key."""
+        """Answers what `work` returns, at most once per Idempotency-Key.
+
+        An answer that holds a new API key is shown again only to the key it was made with: another key of the same
+        owner may have fewer scopes, or end sooner.
+        """
 
         def rendered() -> Answer:
             status_code, body = work()
             return Answer(status_code=status_code, body=render(body))
 
         try:
-            answer = idempotency.once(self._scope(request), rendered, one_statement=one_statement)
+            answer = idempotency.once(self._scope(request, makes_key), rendered, one_statement=one_statement)
         except idempotency.KeyReused:
             raise Problem(
                 409, "idempotency_key_reused", "This Idempotency-Key was sent before with another body. Use a new key."
@@ -94,7 +105,7 @@ class ApiView(APIView):
             response["Idempotent-Replayed"] = "true"
         return response
 
-    def _scope(self, request: Request) -> Scope | None:
+    def _scope(self, request: Request, makes_key: bool) -> Scope | None:
         header = request.headers.get("Idempotency-Key")
         if header is None:
             return None
@@ -108,7 +119,9 @@ class ApiView(APIView):
             owner=caller(request).owner,
             operation=operation_of(request.method, request.path),
             key=key,
-            fingerprint=idempotency.fingerprint(request.data),
+            fingerprint=idempotency.fingerprint(
+                [request.data, str(caller(request).key_id)] if makes_key else request.data
+            ),
         )
 
 
