@@ -3,11 +3,15 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import ModelAdmin, StackedInline
 
+from subscriptions import ids
+from subscriptions.actions import keys
+from subscriptions.audit import Actor
 from subscriptions.audited_forms import Audited
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, EventTypeVersion
 
@@ -46,8 +50,23 @@ class ApiKeyAdmin(OnlyChanges):
     list_display = ["__str__", "name", "consumer", "created_at", "expires_at", "revoked_at", "last_used_at"]
     list_filter = ["role"]
     list_select_related = ["consumer"]
-    fields = ["name", "role", "consumer", "owner", "created_at", "expires_at", "revoked_at", "last_used_at"]
-    readonly_fields = ["role", "consumer", "owner", "created_at", "last_used_at"]
+    # Its end and what it may do hold for everything made with it, so no field sets them: the action revokes all of it.
+    readonly_fields = [
+        "public_id", "role", "consumer", "owner", "scopes", "issued_by_key", "created_at", "expires_at", "revoked_at",
+        "last_used_at",
+    ]  # fmt: skip
+    fields = ["name", *readonly_fields]
+    actions = ["revoke"]
+
+    @admin.display(description="Issued by")
+    def issued_by_key(self, key: ApiKey) -> str:
+        return ids.show("key", key.issued_by) if key.issued_by else "a command"
+
+    @admin.action(description="Revoke, with everything made with it", permissions=["change"])
+    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiKey]) -> None:
+        who = Actor.of_user(request.user.get_username())
+        revoked = sum(keys.revoke(key_id=key.id, consumer=None, actor=who, why="") for key in chosen)
+        self.message_user(request, f"Revoked: {revoked}, with what was made with them.")
 
 
 class VersionInline(StackedInline):

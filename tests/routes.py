@@ -5,7 +5,7 @@ A new route is walked from the moment it is in `webhooks_platform.urls`; tests f
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from django.urls import URLPattern, URLResolver
@@ -52,6 +52,7 @@ class Route:
     # Below /api/v1/, with a name in braces for each id: `consumers/{consumer}/keys`.
     template: str
     roles: Mapping[str, tuple[Role, ...]]
+    scopes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> list[str]:
@@ -77,7 +78,7 @@ def api_routes() -> list[Route]:
         template = re.fullmatch(r"api/v1/(.+)/\?\$", re.sub(r"\(\?P<(\w+)>\[\^/\]\+\)", r"{\1}", text))
         assert template, f"{text}: neither an API route nor in ELSEWHERE"
         view: Any = pattern.callback
-        routes.append(Route(name=str(pattern.name), template=template[1], roles=view.cls.roles))
+        routes.append(Route(name=str(pattern.name), template=template[1], roles=view.cls.roles, scopes=view.cls.scopes))
     return routes
 
 

@@ -48,7 +48,7 @@ EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999, "n
 
 
 def test_w02_a_delivery_verifies_with_stripe_and_its_attempt_is_recorded(
-    producer: Api, acme: Consumer, receiver: Receiver, pump: PumpRunner
+    producer: Api, acme_api: Api, acme: Consumer, receiver: Receiver, pump: PumpRunner
 ) -> None:
     _, secret = endpoints.create(consumer=acme, url=receiver.url)
     event = producer.post("events/", EVENT).json()
@@ -65,7 +65,7 @@ def test_w02_a_delivery_verifies_with_stripe_and_its_attempt_is_recorded(
     assert (delivery.state, delivery.attempt_count) == ("delivered", 1)
     attempt = Attempt.objects.get()
     assert (attempt.number, attempt.status_code, attempt.error_kind) == (1, 200, None)
-    shown = producer.get(f"deliveries/{delivery.public_id}/").json()
+    shown = acme_api.get(f"deliveries/{delivery.public_id}/").json()
     assert shown["attempts"][0]["response_body"] == "ok"
 
 

@@ -53,7 +53,7 @@ def recording(requests: list[httpx.Request], status_code: int = 200) -> httpx.Mo
 
 @pytest.mark.parametrize(("status_code", "state"), [(500, "dead"), (200, "delivered")])
 def test_a_finished_delivery_goes_out_again_and_keeps_its_history(
-    producer: Api, acme: Consumer, pump: PumpRunner, status_code: int, state: str
+    operator: Api, acme: Consumer, pump: PumpRunner, status_code: int, state: str
 ) -> None:
     endpoint = one_try(acme)
     accept(acme)
@@ -61,26 +61,26 @@ def test_a_finished_delivery_goes_out_again_and_keeps_its_history(
     assert states(endpoint) == [state]
     delivery = Delivery.objects.get()
 
-    answer = producer.post(f"deliveries/{delivery.public_id}/replay/")
+    answer = operator.post(f"deliveries/{delivery.public_id}/replay/")
 
     assert answer.status_code == 202, answer.content
     shown = answer.json()
     assert (shown["state"], shown["attempt_count"], shown["dead_reason"]) == ("pending", 1, None)
     assert (shown["finished_at"], shown["next_attempt_at"] is not None) == (None, True)
     assert pump.run(transport=answering(200)) == 1
-    attempts = producer.get(f"deliveries/{delivery.public_id}/").json()["attempts"]
+    attempts = operator.get(f"deliveries/{delivery.public_id}/").json()["attempts"]
     assert [(attempt["number"], attempt["status_code"]) for attempt in attempts] == [(1, status_code), (2, 200)]
 
 
 def test_w04_w05_a_replay_a_week_later_has_the_same_id_and_body_and_still_verifies(
-    producer: Api, acme: Consumer, pump: PumpRunner, requests: list[httpx.Request]
+    operator: Api, acme: Consumer, pump: PumpRunner, requests: list[httpx.Request]
 ) -> None:
     _, secret = endpoints.create(consumer=acme, url="https://receiver.test/", retry_schedule=[0])
     accept(acme)
     pump.run(transport=recording(requests, 500))
     pass_time(days=7)
 
-    producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
+    operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
     pump.run(transport=recording(requests))
 
     first, second = requests
@@ -111,25 +111,25 @@ def test_a_replay_starts_the_schedule_anew(acme: Consumer) -> None:
     assert (states(endpoint), Attempt.objects.count()) == (["dead"], 4)
 
 
-def test_a_pending_delivery_is_not_replayed(producer: Api, acme: Consumer) -> None:
+def test_a_pending_delivery_is_not_replayed(operator: Api, acme: Consumer) -> None:
     new_endpoint(acme)
     accept(acme)
     before = ledger()
 
-    answer = producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
+    answer = operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "not_replayable")
     assert answer.json()["detail"] == "It is pending: it will be attempted without a replay."
     assert ledger() == before
 
 
-def test_a_delivery_in_flight_is_not_replayed(producer: Api, acme: Consumer) -> None:
+def test_a_delivery_in_flight_is_not_replayed(operator: Api, acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     accept(acme)
     claim_for(endpoint)
     before = ledger()
 
-    answer = producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
+    answer = operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "not_replayable")
     assert ledger() == before
@@ -147,26 +147,26 @@ def test_of_two_who_ask_one_starts_the_new_round(acme: Consumer) -> None:
         replay.replay_one(delivery)
 
 
-def test_a_deleted_endpoints_delivery_is_not_replayed(producer: Api, acme: Consumer) -> None:
+def test_a_deleted_endpoints_delivery_is_not_replayed(operator: Api, acme: Consumer) -> None:
     endpoint = one_try(acme)
     accept(acme)
     finish(endpoint, 500)
     endpoints.delete(endpoint)
 
-    answer = producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
+    answer = operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
 
     assert (answer.status_code, answer.json()["detail"]) == (409, "Its endpoint was deleted.")
     assert states(endpoint) == ["dead"]
 
 
-def test_a_delivery_whose_payload_is_gone_says_so(producer: Api, acme: Consumer) -> None:
+def test_a_delivery_whose_payload_is_gone_says_so(operator: Api, acme: Consumer) -> None:
     endpoint = one_try(acme)
     accept(acme)
     finish(endpoint, 200)
     days = retention.Days(attempts=1000, payloads=30, delivered=1000, dead=1000, deeds=1000)
     retention.forget(days, now=timezone.now() + timedelta(days=31))
 
-    answer = producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
+    answer = operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")
 
     assert answer.status_code == 409
     assert answer.json()["detail"] == "Its payload was removed when its retention ended."

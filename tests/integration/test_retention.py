@@ -194,16 +194,16 @@ def test_an_event_nobody_wanted_is_forgotten_like_the_others(acme: Consumer) -> 
     assert kept()["events"] == 0
 
 
-def test_a_payload_that_is_gone_says_so(producer: Api, acme: Consumer) -> None:
+def test_a_payload_that_is_gone_says_so(operator: Api, acme: Consumer) -> None:
     delivered(acme)
     event = Event.objects.get()
-    assert producer.get(f"events/{event.public_id}/").json()["data"] == {"number": 0}
+    assert operator.get(f"events/{event.public_id}/").json()["data"] == {"number": 0}
 
     forget_after(40.1)
 
-    shown = producer.get(f"events/{event.public_id}/")
+    shown = operator.get(f"events/{event.public_id}/")
     assert (shown.status_code, shown.json()["data"], shown.json()["type"]) == (200, None, "invoice.paid")
-    assert producer.post(f"deliveries/{Delivery.objects.get().public_id}/replay/").status_code == 409
+    assert operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/").status_code == 409
 
 
 def test_a_run_looks_at_so_many_batches_and_the_next_goes_on_from_there(acme: Consumer) -> None:
