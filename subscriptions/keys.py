@@ -98,6 +98,9 @@ def rotate(
     The new one may do the same, is of the same owner and ends when the old one would have. What the old one made hangs
     from it now: the keys of a service's customers do not end because the service changes its own.
     """
+    # Before the lock too, which nobody shall hold who has nothing to do.
+    if _living(key_id, consumer) is None:
+        return None
     key_tree.lock(alone=True)
     old = _living(key_id, consumer)
     if old is None:
@@ -126,9 +129,10 @@ def rotate(
 @transaction.atomic
 def revoke(*, key_id: UUID, consumer: Consumer | None = None, by: Caller | None = None) -> int:
     """How many keys this call revoked: this one, and everything made with it. Within one consumer, if one is given."""
-    key_tree.lock(alone=True)
-    if not _keys(consumer).filter(id=key_id).exists():
+    # Before the lock, which nobody shall hold who has nothing to do.
+    if not _keys(consumer).filter(id=key_id, revoked_at__isnull=True).exists():
         return 0
+    key_tree.lock(alone=True)
     if by is not None:
         # Who ends the overlap of its own rotation is not ended by that.
         ApiKey.objects.filter(id=by.key_id, rotated_by=key_id).update(rotated_by=None)
