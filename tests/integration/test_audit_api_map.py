@@ -31,6 +31,7 @@ DEEDS: dict[tuple[str, str], tuple[str, str, int]] = {
     ("consumer", "DELETE"): ("consumer.deleted", "{consumer_id}", 1),
     ("keys", "POST"): ("key.issued", "{answer[id]}", 1),
     ("key", "DELETE"): ("key.revoked", "{key}", 1),
+    ("key-rotate", "POST"): ("key.rotated", "{key}", 1),
     ("portal-link", "POST"): ("portal.link_created", "{consumer_id}", 1),
     ("endpoints", "POST"): ("endpoint.created", "{answer[id]}", 1),
     ("endpoint", "PATCH"): ("endpoint.changed", "{endpoint}", 1),

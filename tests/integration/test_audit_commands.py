@@ -18,8 +18,8 @@ from django.db import connection
 from deliveries import lifecycle
 from deliveries.management.commands import endpoints as endpoints_command
 from deliveries.models import Replay
-from subscriptions import endpoints
-from subscriptions.models import ApiKey, Consumer, Endpoint
+from subscriptions import endpoints, keys
+from subscriptions.models import ApiKey, Consumer, Endpoint, Role
 from tests.audit import Entry, entries
 from tests.console import dead_letters
 from tests.integration.test_feed import RESTORED
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # Not Django's own: who may run those (createsuperuser, changepassword, flush) may write to any table, the log included.
 OURS = {"deliveries", "subscriptions", "webhooks_platform"}
-EXEMPT = {"deadletters": "reads", "endpoints list": "reads"}
+EXEMPT = {"deadletters": "reads", "list_keys": "reads", "endpoints list": "reads"}
 DEMO = ["consumer.created", "endpoint.created", "key.issued", "user.created"]
 
 
@@ -44,6 +44,19 @@ def who(command: str) -> str:
 def issue_key(acme: Consumer, **_: Any) -> list[Entry]:
     run("issue_key", "--role", "consumer", "--consumer", "acme", "--why", "asked")
     return [Entry(who("issue_key"), "key.issued", ApiKey.objects.get().public_id, 1, "asked")]
+
+
+def rotate_key(acme: Consumer, **_: Any) -> list[Entry]:
+    key, _secret = keys.issue(role=Role.CONSUMER, consumer=acme)
+    run("rotate_key", key.public_id, "--why", "yearly")
+    return [Entry(who("rotate_key"), "key.rotated", key.public_id, 1, "yearly")]
+
+
+def revoke_key(acme: Consumer, **_: Any) -> list[Entry]:
+    key, secret = keys.issue(role=Role.CONSUMER, consumer=acme)
+    keys.issue(role=Role.CONSUMER, consumer=acme, issued_by=keys.verify(secret))
+    run("revoke_key", key.public_id, "--why", "leaked")
+    return [Entry(who("revoke_key"), "key.revoked", key.public_id, 2, "leaked")]
 
 
 def reencrypt(acme: Consumer, settings: Any, **_: Any) -> list[Entry]:
@@ -105,6 +118,8 @@ def act_on_endpoint(deed: str) -> Callable[..., list[Entry]]:
 # Each runs its command for real and says which entries there must be.
 COMMANDS: dict[str, Callable[..., list[Entry]]] = {
     "issue_key": issue_key,
+    "rotate_key": rotate_key,
+    "revoke_key": revoke_key,
     "reencrypt": reencrypt,
     "replay start": start_replay,
     "replay cancel": cancel_replay,
