@@ -35,8 +35,8 @@ SIDES: dict[str, tuple[str, Sequence[Any], int]] = {
     "single": ("/api/v1/events/", EVENTS, 1),
     # As a careful producer sends it: with an id of its own and an Idempotency-Key.
     "once": ("/api/v1/events/", [{**event, "id": f"order-{NUMBER}"} for event in EVENTS], 1),
-    # The short way stands aside for any parameter, and the long way has no use for this one.
-    "long": ("/api/v1/events/?way=long", EVENTS, 1),
+    # The short way stands aside for any query string, and the long way finds no parameter in this one.
+    "long": ("/api/v1/events/?&", EVENTS, 1),
     "batch": ("/api/v1/events/batch/", BATCHES, BATCH),
     # The same a consumer at a time, as a producer does who sends each tenant's day.
     "batch_one": ("/api/v1/events/batch/", [{"events": [event] * BATCH} for event in EVENTS[::BATCH]], BATCH),

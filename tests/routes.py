@@ -10,6 +10,8 @@ from typing import Any, cast
 
 from django.urls import URLPattern, URLResolver
 
+from subscriptions.api.known_names import Names
+from subscriptions.api.views import ApiView
 from subscriptions.models import Role
 from webhooks_platform.urls import urlpatterns
 
@@ -53,6 +55,8 @@ class Route:
     template: str
     roles: Mapping[str, tuple[Role, ...]]
     scopes: Mapping[str, str] = field(default_factory=dict)
+    # None for a route made up by a test.
+    view: type[ApiView] | None = None
 
     @property
     def parameters(self) -> list[str]:
@@ -60,6 +64,12 @@ class Route:
 
     def path(self, things: Mapping[str, str]) -> str:
         return f"{self.template.format_map(things)}/"
+
+    def query_parameters(self, method: str) -> tuple[str, ...]:
+        return self.view.known_parameters(method) if self.view else ()
+
+    def fields(self, method: str) -> Names:
+        return self.view.known_fields(method) if self.view else {}
 
     def good_body(self, method: str) -> dict[str, Any] | None:
         if method in ("GET", "DELETE"):
@@ -78,7 +88,16 @@ def api_routes() -> list[Route]:
         template = re.fullmatch(r"api/v1/(.+)/\?\$", re.sub(r"\(\?P<(\w+)>\[\^/\]\+\)", r"{\1}", text))
         assert template, f"{text}: neither an API route nor in ELSEWHERE"
         view: Any = pattern.callback
-        routes.append(Route(name=str(pattern.name), template=template[1], roles=view.cls.roles, scopes=view.cls.scopes))
+        assert issubclass(view.cls, ApiView), f"{text}: its view is no ApiView, so nothing refuses unknown names"
+        routes.append(
+            Route(
+                name=str(pattern.name),
+                template=template[1],
+                roles=view.cls.roles,
+                scopes=view.cls.scopes,
+                view=view.cls,
+            )
+        )
     return routes
 
 

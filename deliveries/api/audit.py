@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from deliveries.api.events import time_of
 from subscriptions import ids
-from subscriptions.api.pagination import page
+from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.views import ApiView, consumer_or_404
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import AuditEntry, Role
@@ -18,6 +18,7 @@ from subscriptions.scopes import AUDIT_READ
 class AuditList(ApiView):
     roles = {"GET": (Role.OPERATOR,)}
     scopes = {"GET": AUDIT_READ}
+    parameters = {"GET": ("actor", "action", "target", "consumer", "since", "until", *PAGE)}
 
     def get(self, request: Request) -> Response:
         """Newest first. ?actor= takes a kind (`user`, `portal`, `key`, `command`), an id (`key_…`, `vis_…`) or a name;

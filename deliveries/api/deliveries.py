@@ -15,15 +15,19 @@ from deliveries.browse.walk import walk
 from deliveries.models import Delivery
 from subscriptions import ids
 from subscriptions.api.authentication import caller, has_scope
-from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
+from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
 from subscriptions.scopes import ATTEMPTS_READ, DELIVERIES_READ
+
+# What `filtered` reads.
+_FILTER = ("state", "consumer", "endpoint", "event_type", "since", "until")
 
 
 class DeliveryList(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
+    parameters = {"GET": (*_FILTER, *PAGE)}
 
     def get(self, request: Request) -> Response:
         rows, following = walked(request, filtered(request))
@@ -33,6 +37,8 @@ class DeliveryList(ApiView):
 class EndpointDeliveries(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
+    # The path names the endpoint.
+    parameters = {"GET": (*(name for name in _FILTER if name != "endpoint"), *PAGE)}
 
     def get(self, request: Request, endpoint: str) -> Response:
         found = endpoint_or_404(request, endpoint)

@@ -19,7 +19,7 @@ from django.middleware.security import SecurityMiddleware
 from django.utils import timezone
 
 from deliveries import gather
-from deliveries.api.shape import read_event, read_traceparent
+from deliveries.api.shape import BATCH_FIELDS, read_event, read_traceparent
 from deliveries.api.show import show_event
 from deliveries.gather import Gathered
 from deliveries.ingest import NewEvent
@@ -107,7 +107,7 @@ def _read_one(given: Any, traceparent: str | None) -> list[NewEvent] | None:
 
 
 def _read_batch(given: Any, traceparent: str | None) -> list[NewEvent] | None:
-    items = given.get("events") if isinstance(given, dict) else None
+    items = given.get("events") if isinstance(given, dict) and given.keys() <= BATCH_FIELDS.keys() else None
     if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
         return None
     news = []

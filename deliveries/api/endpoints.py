@@ -13,6 +13,7 @@ from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
 from subscriptions.api.authentication import actor, has_scope
+from subscriptions.api.pagination import flag_of
 from subscriptions.api.problems import Problem
 from subscriptions.api.serializers import EndpointIn, RotateIn, WhyIn, show_endpoint
 from subscriptions.api.views import (
@@ -32,6 +33,8 @@ _DETAILS = {"request_headers", "request_body", "response_headers", "response_bod
 class EndpointDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": EVERYONE, "DELETE": EVERYONE}
     scopes = {"GET": ENDPOINTS_READ, "PATCH": ENDPOINTS_WRITE, "DELETE": ENDPOINTS_WRITE}
+    parameters = {"DELETE": ("dry_run",)}
+    fields = {"PATCH": EndpointIn}
 
     def get(self, request: Request, endpoint: str) -> Response:
         return Response(show_endpoint(endpoint_or_404(request, endpoint)))
@@ -44,7 +47,7 @@ class EndpointDetail(ApiView):
     def delete(self, request: Request, endpoint: str) -> Response:
         """204. What it is still owed becomes dead letters; ?dry_run=true says how many, and deletes nothing."""
         found = endpoint_or_404(request, endpoint)
-        if request.query_params.get("dry_run") == "true":
+        if flag_of(request, "dry_run"):
             return Response(
                 {
                     "pending": lifecycle.backlog(found),
@@ -59,6 +62,7 @@ class EndpointDetail(ApiView):
 class RotateSecret(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": SECRETS_ROTATE}
+    fields = {"POST": RotateIn}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         found = endpoint_or_404(request, endpoint)
@@ -78,6 +82,7 @@ class RotateSecret(ApiView):
 class Pause(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": ENDPOINTS_WRITE}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         """200 with the endpoint, also where it was paused before."""
@@ -96,6 +101,7 @@ class Pause(ApiView):
 class Resume(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": ENDPOINTS_WRITE}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, endpoint: str) -> HttpResponse:
         """200 with the endpoint, also where it was active before."""
@@ -114,6 +120,7 @@ class Resume(ApiView):
 class Test(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": ENDPOINTS_TEST}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, endpoint: str) -> Response:
         """Sends a signed `webhook.test` event now, outside the queue, and answers what came back."""
@@ -127,6 +134,7 @@ class Test(ApiView):
 class EndpointCheckUp(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
     scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_TEST}
+    fields = {"POST": WhyIn}
 
     def get(self, request: Request, endpoint: str) -> Response:
         report = check_up.last_report(endpoint_or_404(request, endpoint))

@@ -16,14 +16,14 @@ from rest_framework.response import Response
 
 from deliveries import bell, ingest, tally
 from deliveries.api.emit import FAILED
-from deliveries.api.shape import Errors, read_event, read_traceparent
+from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
 from deliveries.browse.events import EventFilter, EventPosition, events_by_producer_id, walk_events
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
 from subscriptions import ids
 from subscriptions.api.authentication import caller
-from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, page, read_cursor
+from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, page, read_cursor
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
 from subscriptions.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
@@ -35,13 +35,15 @@ _TRIES = 5
 class EventList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
     scopes = {"GET": EVENTS_READ, "POST": EVENTS_WRITE}
+    parameters = {"GET": ("consumer", "type", "ordering_key", "state", "since", "until", *PAGE)}
+    fields = {"POST": EVENT_FIELDS}
 
     def post(self, request: Request) -> HttpResponse:
         """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
         _raise_failed(request)
         shape = read_event(request.data, traceparent=read_traceparent(request.headers.get("traceparent")))
         if not isinstance(shape, NewEvent):
-            raise invalid(shape)
+            raise shape
 
         def work(outcome: Outcome) -> tuple[int, Any]:
             result = outcome.results[0]
@@ -65,6 +67,7 @@ class EventList(ApiView):
 class EventBatch(ApiView):
     roles = {"POST": PRODUCERS}
     scopes = {"POST": EVENTS_WRITE}
+    fields = {"POST": BATCH_FIELDS}
     max_body_bytes = settings.MAX_BATCH_BODY_BYTES
 
     def post(self, request: Request) -> HttpResponse:
@@ -74,7 +77,7 @@ class EventBatch(ApiView):
         if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
             raise invalid([{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}])
         traceparent = read_traceparent(request.headers.get("traceparent"))
-        shapes: list[NewEvent | Errors | Problem] = [read_event(item, traceparent=traceparent) for item in items]
+        shapes: list[NewEvent | Problem] = [read_event(item, traceparent=traceparent) for item in items]
         # No part is larger than the whole.
         if int(request.META["CONTENT_LENGTH"]) > settings.MAX_BODY_BYTES:
             shapes = [_sized(shape, item) for shape, item in zip(shapes, items, strict=True)]
@@ -95,6 +98,7 @@ class EventBatch(ApiView):
 class EventDetail(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": EVENTS_READ}
+    parameters = {"GET": ("consumer",)}
 
     def get(self, request: Request, event: str) -> Response:
         found = event_or_404(request, event)
@@ -104,6 +108,7 @@ class EventDetail(ApiView):
 class EventDeliveries(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
+    parameters = {"GET": ("consumer", *PAGE)}
 
     def get(self, request: Request, event: str) -> Response:
         found = event_or_404(request, event)
@@ -119,8 +124,8 @@ def event_or_404(request: Request, name: str) -> Event:
     """By our id or by the producer's own. The latter is unique per consumer only: ?consumer= says which."""
     events = Event.objects.select_related("consumer").filter(consumer__deleted_at__isnull=True)
     own = caller(request).consumer_id
-    if own is None and (consumer := request.query_params.get("consumer")):
-        own = consumer_or_404(request, consumer).id
+    if "consumer" in request.query_params:
+        own = consumer_or_404(request, request.query_params["consumer"]).id
     if own is not None:
         events = events.filter(consumer_id=own)
     uuid = ids.parse("evt", name)
@@ -167,7 +172,7 @@ def _accepted(new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[in
     return show(outcome)
 
 
-def _sized(shape: NewEvent | Errors | Problem, item: Any) -> NewEvent | Errors | Problem:
+def _sized(shape: NewEvent | Problem, item: Any) -> NewEvent | Problem:
     if isinstance(shape, NewEvent) and len(orjson.dumps(item)) > settings.MAX_BODY_BYTES:
         limit = settings.MAX_BODY_BYTES // 1024
         return Problem(413, "payload_too_large", f"This event is larger than {limit} KiB.")
@@ -186,8 +191,7 @@ def _show_result(result: ingest.Result, outcome: Outcome, new: NewEvent) -> dict
     return {"status": status, "event": _shown(result, outcome, new)}
 
 
-def _show_refusal(shape: Errors | Problem) -> dict[str, Any]:
-    problem = shape if isinstance(shape, Problem) else invalid(shape)
+def _show_refusal(problem: Problem) -> dict[str, Any]:
     return {"status": "refused", "problem": problem.document()}
 
 

@@ -10,7 +10,7 @@ from deliveries import feed
 from deliveries.api.show import show_event
 from deliveries.feed import Position
 from subscriptions import ids
-from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
+from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404
 from subscriptions.scopes import EVENTS_READ
 
@@ -20,6 +20,7 @@ _LARGEST_XID = 2**64 - 1
 class Feed(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": EVENTS_READ}
+    parameters = {"GET": PAGE}
 
     def get(self, request: Request, consumer: str) -> Response:
         """Oldest first. `next` is null only on an empty page: ask the same URL again later and nothing is missed."""

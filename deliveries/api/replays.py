@@ -19,7 +19,7 @@ from deliveries.browse.matched import Matched, matched
 from deliveries.models import DeliveryState, Replay
 from subscriptions import ids
 from subscriptions.api.authentication import actor, caller
-from subscriptions.api.pagination import page
+from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.serializers import Flag, Text, Whole, Why, WhyIn
 from subscriptions.api.views import (
@@ -34,7 +34,9 @@ from subscriptions.models import Consumer
 from subscriptions.scopes import DELIVERIES_READ, REPLAYS_WRITE
 
 
-class ReplayIn(serializers.Serializer[Any]):
+class FilterIn(serializers.Serializer[Any]):
+    """Which deliveries."""
+
     state = serializers.ChoiceField([DeliveryState.DEAD.value, DeliveryState.DELIVERED.value], required=False)
     consumer = Text(required=False, max_length=255)
     endpoint = Text(required=False, max_length=64)
@@ -42,9 +44,6 @@ class ReplayIn(serializers.Serializer[Any]):
     dead_reason = Text(required=False, max_length=64)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
-    dry_run = Flag(required=False, default=False)
-    rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
-    why = Why()
 
     def validate_since(self, at: datetime) -> datetime:
         return _in_range(at)
@@ -53,9 +52,19 @@ class ReplayIn(serializers.Serializer[Any]):
         return _in_range(at)
 
 
+class ReplayIn(FilterIn):
+    """The filter's fields stand beside the others, or under `filter`."""
+
+    filter = FilterIn(required=False)
+    dry_run = Flag(required=False, default=False)
+    rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
+    why = Why()
+
+
 class DeliveryReplay(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": REPLAYS_WRITE}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, delivery: str) -> HttpResponse:
         """202 with the delivery, pending again for a new round."""
@@ -76,6 +85,8 @@ class DeliveryReplay(ApiView):
 class ReplayList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
     scopes = {"GET": DELIVERIES_READ, "POST": REPLAYS_WRITE}
+    parameters = {"GET": PAGE}
+    fields = {"POST": ReplayIn}
 
     def get(self, request: Request) -> Response:
         rows, following = page(request, _visible(request))
@@ -84,10 +95,11 @@ class ReplayList(ApiView):
     def post(self, request: Request) -> HttpResponse:
         """202 with the job; with `dry_run`, 200 with what it would take."""
         body = body_object(request)
-        # The filter's fields stand beside the others, or under `filter`.
         nested = body.get("filter", {})
         if not isinstance(nested, dict):
             raise invalid([{"pointer": "/filter", "detail": "A JSON object."}])
+        if twice := sorted(nested.keys() & body.keys()):
+            raise invalid([{"pointer": f"/filter/{name}", "detail": "Also given beside `filter`."} for name in twice])
         shape = ReplayIn(data={**nested, **{name: value for name, value in body.items() if name != "filter"}})
         fields, why = fields_and_why(shape)
         wanted, consumer = _filter(request, fields)
@@ -118,6 +130,7 @@ class ReplayDetail(ApiView):
 class ReplayCancel(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": REPLAYS_WRITE}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, replay: str) -> HttpResponse:
         found = replay_or_404(request, replay)

@@ -8,24 +8,24 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 
 from deliveries.ingest import PRODUCER_ID, NewEvent
+from subscriptions.api.known_names import names, unknown_fields
+from subscriptions.api.problems import Problem, invalid
 from subscriptions.event_types import is_name
 
 _API_VERSION = re.compile(r"[A-Za-z0-9._\-]{1,64}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
-Errors = list[dict[str, str]]
 
-
-def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
-    """The event, or everything that is wrong with it. Fields we do not know are left to later versions."""
+def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Problem:
+    """The event, or a problem with everything that is wrong with it; fields that we do not know come first."""
     if not isinstance(item, dict):
-        return [{"pointer": "", "detail": "An event is a JSON object."}]
+        return invalid([{"pointer": "", "detail": "An event is a JSON object."}])
     if not item.keys() >= _REQUIRED:
-        return _errors(item)
+        return _problem(item)
     for name, value in item.items():
         fits = _FITS.get(name)
-        if fits is not None and not fits(value):
-            return _errors(item)
+        if fits is None or not fits(value):
+            return _problem(item)
     get = item.get
     # In the order of its fields: by name, it takes twice as long.
     return NewEvent(
@@ -40,7 +40,11 @@ def read_event(item: Any, *, traceparent: str | None) -> NewEvent | Errors:
     )
 
 
-def _errors(item: dict[str, Any]) -> Errors:
+def _problem(item: dict[str, Any]) -> Problem:
+    return unknown_fields(item, known=EVENT_FIELDS) or invalid(_errors(item))
+
+
+def _errors(item: dict[str, Any]) -> list[dict[str, str]]:
     found = []
     for name, fits in _FITS.items():
         if name not in item and name in _REQUIRED:
@@ -103,6 +107,8 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "occurred_at": _is_time,
     "ordering_key": _is_text,
 }
+EVENT_FIELDS = names(*_FITS)
+BATCH_FIELDS = names("events")
 _REQUIRED = frozenset(["consumer", "type", "data"])
 _EXPECTED = {
     "consumer": "The consumer's uid or id.",

@@ -13,7 +13,7 @@ from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as endpoint_actions
 from subscriptions.actions import portal as portal_actions
 from subscriptions.api.authentication import actor, caller, key_refused
-from subscriptions.api.pagination import page
+from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import (
     ConsumerIn,
@@ -44,6 +44,8 @@ from subscriptions.scopes import (
 class ConsumerList(ApiView):
     roles = {"GET": PRODUCERS, "POST": PRODUCERS}
     scopes = {"GET": CONSUMERS_READ, "POST": CONSUMERS_WRITE}
+    parameters = {"GET": PAGE}
+    fields = {"POST": ConsumerIn}
 
     def get(self, request: Request) -> Response:
         rows, following = page(request, Consumer.objects.filter(deleted_at__isnull=True))
@@ -63,6 +65,7 @@ class ConsumerList(ApiView):
 class ConsumerDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
     scopes = {"GET": CONSUMERS_READ, "PATCH": CONSUMERS_WRITE, "DELETE": CONSUMERS_WRITE}
+    fields = {"PATCH": ConsumerIn}
 
     def get(self, request: Request, consumer: str) -> Response:
         return Response(show_consumer(consumer_or_404(request, consumer)))
@@ -85,6 +88,7 @@ class ConsumerDetail(ApiView):
 class PortalLink(ApiView):
     roles = {"POST": PRODUCERS}
     scopes = {"POST": PORTAL_LINKS_WRITE}
+    fields = {"POST": WhyIn}
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
         """201 with a link that lets whoever opens it first into this consumer's portal."""
@@ -111,6 +115,8 @@ class PortalLink(ApiView):
 class EndpointList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
     scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_WRITE}
+    parameters = {"GET": PAGE}
+    fields = {"POST": EndpointIn}
 
     def get(self, request: Request, consumer: str) -> Response:
         found = consumer_or_404(request, consumer)

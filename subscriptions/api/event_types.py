@@ -9,9 +9,9 @@ from rest_framework.response import Response
 from subscriptions import event_types
 from subscriptions.actions import event_types as actions
 from subscriptions.api.authentication import actor
-from subscriptions.api.pagination import invalid_cursor, limit_of, next_url, read_cursor
+from subscriptions.api.pagination import PAGE, flag_of, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import Problem, not_found
-from subscriptions.api.serializers import EventTypeIn, show_event_type
+from subscriptions.api.serializers import EventTypeIn, NewEventTypeIn, show_event_type
 from subscriptions.api.views import (
     EVERYONE,
     PRODUCERS,
@@ -28,12 +28,14 @@ from subscriptions.scopes import EVENT_TYPES_READ, EVENT_TYPES_WRITE
 class EventTypeList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
     scopes = {"GET": EVENT_TYPES_READ, "POST": EVENT_TYPES_WRITE}
+    parameters = {"GET": (*PAGE, "archived")}
+    fields = {"POST": NewEventTypeIn}
 
     def get(self, request: Request) -> Response:
         """By name. Archived ones are left out unless asked for with ?archived=true."""
         limit = limit_of(request)
         types = EventType.objects.prefetch_related("versions").order_by("name")
-        if request.query_params.get("archived") != "true":
+        if not flag_of(request, "archived"):
             types = types.filter(archived_at__isnull=True)
         cursor = read_cursor(request)
         if cursor is not None:
@@ -45,8 +47,7 @@ class EventTypeList(ApiView):
         return Response({"results": [show_event_type(row) for row in rows[:limit]], "next": following})
 
     def post(self, request: Request) -> HttpResponse:
-        fields, why = fields_and_why(EventTypeIn(data=body_object(request)))
-        fields.pop("archived", None)
+        fields, why = fields_and_why(NewEventTypeIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             try:
@@ -62,6 +63,7 @@ class EventTypeList(ApiView):
 class EventTypeDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
     scopes = {"GET": EVENT_TYPES_READ, "PATCH": EVENT_TYPES_WRITE, "DELETE": EVENT_TYPES_WRITE}
+    fields = {"PATCH": EventTypeIn}
 
     def get(self, request: Request, name: str) -> Response:
         return Response(show_event_type(_found(name)))
@@ -69,6 +71,8 @@ class EventTypeDetail(ApiView):
     def patch(self, request: Request, name: str) -> Response:
         found = _found(name)
         fields, why = fields_and_why(EventTypeIn(data=body_object(request), partial=True))
+        if fields.get("name", found.name) != found.name:
+            raise setting_error("/name", "An event type keeps its name. Create another one, and archive this one.")
         try:
             return Response(show_event_type(actions.update(found, fields, actor=actor(request), why=why)))
         except event_types.SchemaInvalid as error:

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from subscriptions import ids, key_rules, key_tree
 from subscriptions.actions import keys as actions
 from subscriptions.api.authentication import actor, caller, key_refused
-from subscriptions.api.pagination import page
+from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.serializers import KeyIn, KeyRotateIn, show_key
 from subscriptions.api.views import (
@@ -31,6 +31,8 @@ from subscriptions.scopes import KEYS_READ, KEYS_WRITE, ScopeRefused
 class KeyList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
     scopes = {"GET": KEYS_READ, "POST": KEYS_WRITE}
+    parameters = {"GET": PAGE}
+    fields = {"POST": KeyIn}
 
     def get(self, request: Request, consumer: str) -> Response:
         rows, following = page(request, ApiKey.objects.filter(consumer=consumer_or_404(request, consumer)))
@@ -77,6 +79,7 @@ class KeyDetail(ApiView):
 class KeyRotate(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": KEYS_WRITE}
+    fields = {"POST": KeyRotateIn}
 
     def post(self, request: Request, consumer: str, key: str) -> HttpResponse:
         """201 with the new key, this once. The old one works until `previous_expires_at`."""

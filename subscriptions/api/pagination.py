@@ -13,6 +13,9 @@ from subscriptions.api.problems import Problem
 
 M = TypeVar("M", bound=Model)
 
+# The parameters of every list.
+PAGE = ("limit", "cursor")
+
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 
@@ -38,6 +41,14 @@ def limit_of(request: Request) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_LIMIT or len(text) > 9:
         raise Problem(400, "invalid_parameter", f"`limit` is a number from 1 to {MAX_LIMIT}.")
     return int(text)
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """`true` or `false` and nothing else: what reads `yes` as no does what it was asked not to do."""
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise Problem(400, "invalid_parameter", f"`{name}` is `true` or `false`.")
+    return text == "true"
 
 
 def next_url(request: Request, cursor: list[Any]) -> str:

@@ -150,11 +150,10 @@ class VersionIn(serializers.Serializer[Any]):
         return schema
 
 
-class EventTypeIn(serializers.Serializer[Any]):
+class NewEventTypeIn(serializers.Serializer[Any]):
     name = Text(max_length=255)
     description = Text(required=False, allow_blank=True, max_length=10_000)
     versions = VersionIn(many=True, required=False)
-    archived = Flag(required=False)
     why = Why()
 
     def validate_name(self, name: str) -> str:
@@ -167,6 +166,10 @@ class EventTypeIn(serializers.Serializer[Any]):
         if len(names) > 50 or len(set(names)) != len(names):
             raise serializers.ValidationError("At most 50 versions, each api_version once.")
         return versions
+
+
+class EventTypeIn(NewEventTypeIn):
+    archived = Flag(required=False)
 
 
 def show_event_type(event_type: EventType) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
-from rest_framework.serializers import Serializer
+from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency, rate_limit
 from subscriptions.api.authentication import caller, is_known, look_again
+from subscriptions.api.known_names import Names, names_of, refuse_unknown_fields, refuse_unknown_parameters
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
 from subscriptions.audit import LONGEST_WHY
@@ -29,26 +30,48 @@ _SLOW_BODY_SECONDS = 1.0
 
 
 class ApiView(APIView):
+    """A view says per method who may call it and what it knows. A method that is not named is closed to everybody and
+    knows no query parameter and no field; a name that is not known is refused before anything is looked up or done.
+    """
+
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
     # What a key needs besides its role, by method (subscriptions/scopes.py).
     scopes: ClassVar[dict[str, str]] = {}
+    parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
+    fields: ClassVar[dict[str, type[BaseSerializer[Any]] | Names]] = {}
+    # What every route's requests of a method may send, beside what its view declares.
+    common_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"DELETE": ("why",)}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         # Without a length, Django reads no body at all and would take it for an empty one.
         if "Content-Length" not in request.headers and _has_body(request):
             raise Problem(411, "length_required", "Send the body with a Content-Length, not in chunks.")
-        # Also where a route takes no fields: what is no JSON object was not meant for us.
-        if request.method in ("POST", "PATCH"):
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        parameters, fields = self.known_parameters(method), self.known_fields(method)
+        refuse_unknown_parameters(request.query_params, known=parameters, fields=fields)
+        # Also where a route takes no fields: what is no JSON object was not meant for us, and nor is a field.
+        if request.method != "HEAD":
             begun = time.monotonic()
-            body_object(request)
+            body = body_object(request)
             if time.monotonic() - begun > _SLOW_BODY_SECONDS:
                 look_again(request)
+            refuse_unknown_fields(body, known=fields, parameters=parameters)
         # Nothing is named so, and PostgreSQL cannot even be asked.
         if any("\0" in name for name in kwargs.values()):
             raise not_found("thing")
         if any("\0" in value for value in request.query_params.values()):
             raise Problem(400, "invalid_parameter", "A parameter holds a NUL character.")
+
+    @classmethod
+    def known_parameters(cls, method: str) -> tuple[str, ...]:
+        return cls.parameters.get(method, ()) + cls.common_parameters.get(method, ())
+
+    @classmethod
+    def known_fields(cls, method: str) -> Names:
+        declared = cls.fields.get(method, {})
+        # mypy takes the class of a serializer for unhashable.
+        return names_of(declared) if isinstance(declared, type) else declared  # type: ignore[arg-type]
 
     def check_throttles(self, request: Request) -> None:
         taken = request.META.get(ALLOWANCE)
@@ -130,7 +153,7 @@ def _has_body(request: Request) -> bool:
     if "Transfer-Encoding" in request.headers:
         return True
     # Where the web server does not say where the body ends, a look could wait for ever.
-    is_safe = request.method in ("POST", "PATCH") and request.META.get("wsgi.input_terminated")
+    is_safe = request.method in ("POST", "PATCH", "DELETE") and request.META.get("wsgi.input_terminated")
     return bool(is_safe and request.META["wsgi.input"].read(1))
 
 
