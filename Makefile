@@ -14,7 +14,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 	--python-version 3.11 pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up test bench lint format install lock clean
+.PHONY: help up test fuzz bench lint format install lock clean
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a de
 test: lint ## every check and every test, on servers of their own
 	@$(CHECKS) $(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@exec $(RUN) -m pytest
+
+fuzz: $(VENV)/.installed-dev ## hostile requests to every API route as every role; ARGS="--minutes 10"
+	@exec $(RUN) -m tests.fuzz $(ARGS)
 
 bench: $(VENV)/.installed-dev ## how fast, beside what the machine can do; ARGS="deliver emit --quick" for less
 	@exec $(RUN) -m benchmarks $(ARGS)

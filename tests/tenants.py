@@ -11,10 +11,8 @@ from deliveries import check_up, replay
 from deliveries.browse.filter import Filter
 from deliveries.models import Delivery
 from subscriptions import consumers, endpoints, event_types, keys, portal
-from subscriptions.models import Consumer, EventType, Role
+from subscriptions.models import Consumer, Role
 from tests.walk import accept, answered, answering, claim_for, settle_all
-
-EVENT_TYPE = "invoice.paid"
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,12 @@ class Tenants:
     keys: dict[str, str | None] = field(repr=False)
 
 
-def plant(*, ours: str = "acme", theirs: str = "globex", attempted: bool = False) -> Tenants:
+def plant(
+    *, ours: str = "acme", theirs: str = "globex", event_type: str = "invoice.paid", attempted: bool = False
+) -> Tenants:
     """`attempted`: each delivery was tried once and answered 500. That takes rows which other connections see."""
-    if not EventType.objects.filter(name=EVENT_TYPE).exists():
-        event_types.create(name=EVENT_TYPE)
-    one, other = tenant(ours, attempted=attempted), tenant(theirs, attempted=attempted)
+    event_types.create(name=event_type)
+    one, other = (tenant(uid, event_type=event_type, attempted=attempted) for uid in (ours, theirs))
     given = {
         "none": None,
         "producer": keys.issue(role=Role.PRODUCER)[1],
@@ -51,7 +50,7 @@ def plant(*, ours: str = "acme", theirs: str = "globex", attempted: bool = False
     return Tenants(one, other, given)
 
 
-def tenant(uid: str, *, attempted: bool) -> Tenant:
+def tenant(uid: str, *, event_type: str, attempted: bool) -> Tenant:
     mark = f"mark-of-{uid}"
     consumer = consumers.create(
         uid=uid, name=f"{mark} Inc", contact_email=f"{mark}@example.com", metadata={"mark": mark}
@@ -63,7 +62,7 @@ def tenant(uid: str, *, attempted: bool) -> Tenant:
         metadata={"mark": mark},
         headers={f"X-{mark}": f"value-{mark}"},
     )
-    [event] = accept(consumer, ordering_key=mark)
+    [event] = accept(consumer, type=event_type, ordering_key=mark)
     if attempted:
         settle_all(*(answered(delivery, 500, x_mark=mark) for delivery in claim_for(endpoint).deliveries))
     check_up.run(endpoint, transport=answering())
@@ -77,7 +76,7 @@ def tenant(uid: str, *, attempted: bool) -> Tenant:
         "delivery": Delivery.objects.get(endpoint=endpoint).public_id,
         "key": key.public_id,
         "replay": job.public_id,
-        "name": EVENT_TYPE,
+        "name": event_type,
     }
     own = {value for name, value in things.items() if name != "name"}
     secrets = {signing_secret, secret, link, f"value-{mark}"}

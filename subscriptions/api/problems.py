@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from django.core.exceptions import TooManyFieldsSent
 from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from psycopg.errors import ReadOnlySqlTransaction
@@ -115,6 +116,8 @@ def _as_problem(exc: Exception) -> Problem | None:
             return Problem(405, "method_not_allowed", str(exc.detail))
         case exceptions.UnsupportedMediaType():
             return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
+        case TooManyFieldsSent():
+            return Problem(400, "invalid_parameter", "There are too many parameters.")
         case OperationalError() | InterfaceError() | InternalError(__cause__=ReadOnlySqlTransaction()):
             # A commit whose answer was lost may have happened, so we cannot say that nothing was stored.
             return Problem(
