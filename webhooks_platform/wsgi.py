@@ -5,16 +5,17 @@ import os
 from typing import cast
 from wsgiref.types import WSGIApplication
 
-from django.core.wsgi import get_wsgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
-_django = get_wsgi_application()
+django.setup(set_prefix=False)
 
 from deliveries.api.emit import ShortWay  # noqa: E402  (needs the apps)
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
 from webhooks_platform.farewell import close_with_their_threads  # noqa: E402  (needs the settings)
+from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
 
-application = ShortWay(cast(WSGIApplication, _django))
+application = ShortWay(cast(WSGIApplication, Handler()))
 refuse_nonsense()
 close_with_their_threads()
 

@@ -178,6 +178,7 @@ _ENCODERS = [*[_plain] * 12, _spaced, _spaced, _truncated, _doubled, _deep, _utf
 
 def _headers() -> st.SearchStrategy[dict[str, str]]:
     types = ["text/plain", "", "application/json; charset=utf-16", 'application/json; charset="utf-8"', "*/*", "é"]
+    types += [f"{JSON}; charset=hex", f"{JSON}; charset*=klingon''x", f"{JSON}; charset", "a" * 12_000]
     types += ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json;" + "a" * 3000]
     odd = st.sampled_from(["", '""', "k", '"k"', "é", "k" * 300, "\t", "0", "-1", "²"])
     return st.fixed_dictionaries(

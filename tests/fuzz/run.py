@@ -23,7 +23,7 @@ from tests.tenants import Tenant, Tenants, plant
 ROLES = ("none", "another consumer", "consumer", "producer", "operator")
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 # So many characters of each part of a request and an answer.
-_SHOWN = 600
+_SHOWN = 300
 _number = itertools.count()
 
 
