@@ -47,16 +47,7 @@ class ApiView(APIView):
         # Without a length, Django reads no body at all and would take it for an empty one.
         if "Content-Length" not in request.headers and _has_body(request):
             raise Problem(411, "length_required", "Send the body with a Content-Length, not in chunks.")
-        method = "GET" if request.method == "HEAD" else str(request.method)
-        parameters, fields = self.known_parameters(method), self.known_fields(method)
-        refuse_unknown_parameters(request.query_params, known=parameters, fields=fields)
-        # Also where a route takes no fields: what is no JSON object was not meant for us, and nor is a field.
-        if request.method != "HEAD":
-            begun = time.monotonic()
-            body = body_object(request)
-            if time.monotonic() - begun > _SLOW_BODY_SECONDS:
-                look_again(request)
-            refuse_unknown_fields(body, known=fields, parameters=parameters)
+        self._refuse_unknown_names(request)
         # Nothing is named so, and PostgreSQL cannot even be asked.
         if any("\0" in name for name in kwargs.values()):
             raise not_found("thing")
@@ -72,6 +63,18 @@ class ApiView(APIView):
         declared = cls.fields.get(method, {})
         # mypy takes the class of a serializer for unhashable.
         return names_of(declared) if isinstance(declared, type) else declared  # type: ignore[arg-type]
+
+    def _refuse_unknown_names(self, request: Request) -> None:
+        """Of parameters, then of fields, also where a route takes none: what is no JSON object was not meant for us."""
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        parameters, fields = self.known_parameters(method), self.known_fields(method)
+        refuse_unknown_parameters(request.query_params, known=parameters, fields=fields)
+        if request.method != "HEAD":
+            begun = time.monotonic()
+            body = body_object(request)
+            if time.monotonic() - begun > _SLOW_BODY_SECONDS:
+                look_again(request)
+            refuse_unknown_fields(body, known=fields, parameters=parameters)
 
     def check_throttles(self, request: Request) -> None:
         taken = request.META.get(ALLOWANCE)

@@ -509,6 +509,7 @@ def send_to_its_end(raw: Raw, method: str, path: str, body: bytes, **environ: An
     [
         ("POST", "consumers/", b'{"uid": "globex"}'),
         ("PATCH", "consumers/acme/", b'{"name": "Globex"}'),
+        ("DELETE", "consumers/acme/", b'{"dry_run": true}'),
         ("POST", "events/", b'{"consumer": "acme", "type": "invoice.paid", "data": {}}'),
     ],
 )
