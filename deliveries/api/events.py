@@ -1,7 +1,6 @@
 """events/: emit one or a thousand, and read them back."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +18,7 @@ from deliveries.api.emit import FAILED
 from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
 from deliveries.browse.events import EventFilter, EventPosition, events_by_producer_id, walk_events
+from deliveries.browse.times import BadTime, read_time
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
 from subscriptions import ids
@@ -26,6 +26,7 @@ from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, page, read_cursor
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
+from subscriptions.models import Consumer
 from subscriptions.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 
 # A producer id taken by somebody else between look-up and insert is found by the next try.
@@ -120,10 +121,10 @@ class EventDeliveries(ApiView):
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
 
-def event_or_404(request: Request, name: str) -> Event:
-    """By our id or by the producer's own. The latter is unique per consumer only: ?consumer= says which."""
+def event_or_404(request: Request, name: str, *, of: Consumer | None = None) -> Event:
+    """By our id or by the producer's own. The latter is unique per consumer only: ?consumer= or `of` says which."""
     events = Event.objects.select_related("consumer").filter(consumer__deleted_at__isnull=True)
-    own = caller(request).consumer_id
+    own = caller(request).consumer_id or (of.id if of else None)
     if "consumer" in request.query_params:
         own = consumer_or_404(request, request.query_params["consumer"]).id
     if own is not None:
@@ -238,12 +239,10 @@ def state_of(value: str) -> str:
 
 
 def time_of(value: str, name: str) -> datetime:
-    at = None
-    with suppress(ValueError):
-        at = datetime.fromisoformat(value)
-    if at is None or at.tzinfo is None or not 1971 <= at.year < 9999:
-        raise Problem(400, "invalid_parameter", f"`{name}` is a time with its zone, such as 2026-01-31T12:00:00Z.")
-    return at
+    try:
+        return read_time(value, zone=True)
+    except BadTime as error:
+        raise Problem(400, "invalid_parameter", f"`{name}`: {error}") from None
 
 
 def _count(outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from django.http import QueryDict
 
 from deliveries.browse.events import events_by_producer_id
 from deliveries.browse.filter import Filter
+from deliveries.browse.times import BadTime, read_time
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 
@@ -17,7 +18,8 @@ NAMES = ("consumer", "endpoint", "event_type", "reason", "error", "within", "sin
 
 @dataclass
 class Criteria:
-    """What was asked for, as given and as understood. `problems` says what could not be understood."""
+    """What was asked for, as given and as understood. `problems` says what could not be understood: then nothing
+    matches."""
 
     values: dict[str, str]
     filter: Filter
@@ -27,7 +29,7 @@ class Criteria:
 
     @property
     def is_narrowed(self) -> bool:
-        return any(self.values.values()) or self.filter.delivery_ids is not None
+        return self.filter.is_narrowed
 
 
 def read(query: QueryDict) -> Criteria:
@@ -41,7 +43,6 @@ def read(query: QueryDict) -> Criteria:
         problems.append(f"There is no endpoint {values['endpoint']}.")
     event_id, ordering_key, event_consumer_id = _search(values["q"])
     since, until = _times(values, problems)
-    chosen = [ids.parse("dlv", text) for text in query.getlist("delivery")]
     wanted = Filter(
         consumer_id=consumer.id if consumer else event_consumer_id,
         endpoint_id=endpoint.id if endpoint else None,
@@ -52,7 +53,7 @@ def read(query: QueryDict) -> Criteria:
         until=until,
         event_id=event_id,
         ordering_key=ordering_key,
-        delivery_ids=tuple(each for each in chosen if each) if chosen else None,
+        delivery_ids=_chosen(query.getlist("delivery"), problems),
     )
     return Criteria(values=values, filter=wanted, consumer=consumer, endpoint=endpoint, problems=problems)
 
@@ -69,21 +70,29 @@ def _search(text: str) -> tuple[UUID | None, str | None, UUID | None]:
 
 
 def _times(values: dict[str, str], problems: list[str]) -> tuple[datetime | None, datetime | None]:
-    if length := WITHIN.get(values["within"]):
-        return datetime.now(UTC) - length, None
-    return _time(values["since"], problems), _time(values["until"], problems)
+    if not values["within"]:
+        return _time(values["since"], problems), _time(values["until"], problems)
+    length = WITHIN.get(values["within"])
+    if length is None:
+        problems.append(f"“{values['within']}” is no span of time. Say one of {', '.join(WITHIN)}.")
+    if values["since"] or values["until"]:
+        problems.append("Say either within which time, or since and until when.")
+    return datetime.now(UTC) - (length or timedelta()), None
 
 
 def _time(text: str, problems: list[str]) -> datetime | None:
-    if not text:
-        return None
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        problems.append(f"“{text}” is no time. Write it like 2026-01-31T12:00, in UTC.")
+        return read_time(text, zone=False) if text else None
+    except BadTime as error:
+        problems.append(str(error))
         return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return at if 1971 <= at.year < 9999 else None
+
+
+def _chosen(texts: list[str], problems: list[str]) -> tuple[UUID, ...] | None:
+    """Deliveries selected one by one; None if none were, which is not the same as none of these."""
+    found = [(text, ids.parse("dlv", text)) for text in texts]
+    problems += [f"There is no delivery {text[:100]}." for text, uuid in found if uuid is None]
+    return tuple(uuid for _, uuid in found if uuid is not None) if texts else None
 
 
 def _deleted(public_id: str) -> Endpoint | None:

@@ -28,19 +28,22 @@ def index(request: HttpRequest) -> HttpResponse:
     """Of one endpoint in the order of its events (an index has that order), or of everybody by age."""
     state, name = request.GET.get("state", ""), request.GET.get("endpoint", "").strip()
     endpoint = endpoints.find(name) if name else None
-    state = state if state in DeliveryState.values else ""
+    unknown_state = bool(state) and state not in DeliveryState.values
     wanted = Filter(state=state or None, endpoint_id=endpoint.id if endpoint else None)
     missing_endpoint = bool(name) and endpoint is None
+    problem = f"There is no endpoint {name}." if missing_endpoint else ""
+    if unknown_state:
+        problem = f"There is no state {state}. Say one of {', '.join(DeliveryState.values)}."
     return render(
         request,
         "deliveries.html",
         title="Deliveries",
-        page=keyset.Page[Delivery]([], None, None) if missing_endpoint else keyset.deliveries(request, wanted),
+        page=keyset.Page[Delivery]([], None, None) if problem else keyset.deliveries(request, wanted),
         state=state,
         states=DeliveryState.values,
         endpoint=endpoint,
         endpoint_name=name,
-        problem=f"There is no endpoint {name}." if missing_endpoint else "",
+        problem=problem,
     )
 
 
