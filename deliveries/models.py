@@ -318,13 +318,23 @@ class Replay(models.Model):
     filter = models.JSONField()
     rate_per_second = models.PositiveIntegerField(null=True, blank=True)
     requested_by = models.CharField(max_length=255)
+    why = models.CharField(max_length=500, blank=True, default="", db_default="")
     status = models.CharField(max_length=16, choices=ReplayStatus, default=ReplayStatus.RUNNING)
     # Counted when it began, as far as that goes at once; then there may be more, and the job counts on.
     matched = models.PositiveIntegerField()
     matched_is_minimum = models.BooleanField(default=False, db_default=False)
     replayed = models.PositiveIntegerField(default=0)
-    # The last delivery looked at: deliveries go by id, so none is taken twice.
+    # The last delivery looked at, and its event where that is the order: they go in order, so none is taken twice.
     position = models.UUIDField(null=True, blank=True)
+    position_key = models.UUIDField(null=True, blank=True)
+    # When it last had its turn: see fair_turns.py.
+    turn_at = models.DateTimeField(db_default=Now())
+    # What became of what it put back, as far as that is counted: see replay_results.py. Null for those that ended
+    # before this was counted.
+    delivered = models.PositiveIntegerField(null=True, blank=True)
+    dead_again = models.PositiveIntegerField(null=True, blank=True)
+    # Up to which delivery the current round of counting has come.
+    counted_to = models.UUIDField(null=True, blank=True)
     # Up to when due times were given out: the next delivery is due then, or now if that has passed.
     advanced_at = models.DateTimeField(db_default=Now())
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -353,9 +363,10 @@ class Replay(models.Model):
 
 
 class PutBack(models.Model):
-    """A delivery that a running job put back, and what it was before: a cancelled job makes it that again."""
+    """A delivery that a job put back, until its new round is over and counted (see replay_results.py), and what it was
+    before: a cancelled job makes it that again."""
 
-    # Plain ids: rows of a job that is over are deleted with it, and nobody else reads them.
+    # Plain ids: these rows end with the rounds that they are about, or with their job.
     replay_id = models.UUIDField()
     delivery_id = models.UUIDField()
     # The new round's. Another round began since: then it is not this job's any more.
@@ -364,19 +375,51 @@ class PutBack(models.Model):
     old_round_started_at = models.DateTimeField()
     old_dead_reason = models.CharField(max_length=64, null=True, blank=True)
     old_finished_at = models.DateTimeField()
+    # How its round ended, written when the delivery is replayed once more; until then the delivery itself says so.
+    outcome = models.CharField(max_length=16, null=True, blank=True)
 
     class Meta:
         constraints = [
-            # "At most once per job" is a constraint of the database. Also read by cancelling and by the job's end.
+            # "At most once per job" is a constraint of the database. Also read by cancelling and counting.
             models.UniqueConstraint(fields=["replay_id", "delivery_id"], name="put_back_once_per_job"),
+            models.CheckConstraint(
+                condition=Q(outcome__isnull=True) | Q(outcome__in=["delivered", "dead"]), name="put_back_outcome_known"
+            ),
+        ]
+        indexes = [
+            # replay.py writes down how the round before ended.
+            models.Index(fields=["delivery_id"], name="put_back_of_delivery"),
         ]
 
     def __str__(self) -> str:
         return f"{ids.show('dlv', self.delivery_id)} by {ids.show('rpl', self.replay_id)}"
 
 
+class TrialSlot(models.Model):
+    """A consumer's one place for tests and check-ups, which are sent by hand and outside the queue: see trial.py. The
+    claim counts a test that is under way as one of its endpoint's requests in flight."""
+
+    consumer = models.OneToOneField(Consumer, primary_key=True, on_delete=models.CASCADE)
+    endpoint_id = models.UUIDField()
+    # Whose it is: who comes back late frees no slot that somebody else has taken meanwhile.
+    token = models.UUIDField()
+    # The test is under way until then at the latest: a process that was killed frees nothing.
+    ends_at = models.DateTimeField()
+    # The next may begin.
+    free_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # claim.py counts the test of an endpoint.
+            models.Index(fields=["endpoint_id"], name="trial_slot_of_endpoint"),
+        ]
+
+    def __str__(self) -> str:
+        return f"test of {ids.show('ep', self.endpoint_id)}"
+
+
 class Housekeeping(models.Model):
-    """How far a caretaker has come through time-ordered ids."""
+    """How far a caretaker has come through time-ordered ids, or whose turn was the last (replay.py)."""
 
     name = models.CharField(max_length=32, primary_key=True)
     position = models.UUIDField()

@@ -1,27 +1,39 @@
 """Step: replay. Deliveries go out again: back to `pending` for a new round, with the same event id, body and history.
 
-One at a time, or as a job: a filter whose deliveries go by id from a stored position, so a job survives any crash and
-takes each delivery at most once. A delivery that dies again while its job runs is not taken again. A job with a rate
-gives out due times a few seconds ahead, one after the other: late or doubled ticks change nothing about the rate, and
-after a stall it goes on at its rate instead of catching up. Cancelled, it takes back what has not been sent.
+One at a time, or as a job: a filter whose deliveries go in order from a stored position, so a job survives any crash
+and takes each delivery at most once. It takes what the preview counted (browse/source.py). A delivery that dies again
+while its job runs is not taken again. A job with a rate gives out due times a few seconds ahead, one after the other:
+late or doubled ticks change nothing about the rate, and after a stall it goes on at its rate instead of catching up.
+Cancelled, it takes back what has not been sent. Jobs have turns of one batch each, fair by consumer (fair_turns.py).
 """
 
+import logging
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
 from deliveries.browse.matched import matched
-from deliveries.models import Delivery, PutBack, Replay, ReplayStatus
+from deliveries.browse.walk import Batch, next_batch, position_of
+from deliveries.fair_turns import OPERATORS, Job, Turns
+from deliveries.models import Delivery, Housekeeping, Replay, ReplayStatus
 from subscriptions.models import Consumer
 
-# Deliveries put back by one statement, and how long a job without a rate may go on at a stretch.
+logger = logging.getLogger(__name__)
+
+# Deliveries put back in one turn, and how long one tick may hand out turns (seconds).
 _BATCH = 1000
-_STRETCH = timedelta(seconds=0.8)
+_TICK_SECONDS = 0.8
+# The row that says whose turn was the last.
+_LAST_TURN = "replay turn"
 # How far ahead due times are given out: the task may be late by this much before the receiver notices.
 _AHEAD = timedelta(seconds=5)
 
@@ -88,6 +100,13 @@ PUT_BACK = """
         )
         SELECT %(replay_id)s, id, moved.round_started_at, round_base, chosen.round_started_at, dead_reason, finished_at
         FROM moved JOIN chosen USING (id) WHERE %(replay_id)s::uuid IS NOT NULL
+    ), ended AS (
+        -- For the job that began the round before: from now on the delivery does not say how that one ended.
+        UPDATE deliveries_putback earlier
+        SET outcome = CASE WHEN chosen.dead_reason IS NULL THEN 'delivered' ELSE 'dead' END
+        FROM chosen
+        WHERE earlier.delivery_id = ANY (%(ids)s::uuid[]) AND earlier.delivery_id = chosen.id
+            AND earlier.round_started_at = chosen.round_started_at
     )
     SELECT endpoint_id FROM moved
 """
@@ -130,6 +149,9 @@ TAKE_BACK = """
             )
             FROM ended WHERE ordering_key IS NOT NULL AND NOT was_blocked
         ))
+    ), forgotten AS (
+        DELETE FROM deliveries_putback
+        WHERE replay_id = %(replay_id)s AND delivery_id = ANY (ARRAY(SELECT id FROM ended))
     )
     SELECT endpoint_id FROM ended
 """
@@ -156,19 +178,40 @@ def replay_many(delivery_ids: Sequence[UUID]) -> int:
     return len(endpoint_ids)
 
 
-def start(wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | None, requested_by: str) -> Replay:
+class TooManyReplays(Exception):
+    """As many of the consumer's jobs are running as may. Says how many that is."""
+
+
+def start(
+    wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | None, requested_by: str, why: str = ""
+) -> Replay:
     """The count is what can be counted at once; where that is not all, the job counts on as it goes."""
     found = matched(wanted)
-    replay = Replay.objects.create(
-        consumer=consumer,
-        filter=wanted.stored(),
-        rate_per_second=rate_per_second,
-        requested_by=requested_by,
-        matched=found.count,
-        matched_is_minimum=found.is_more,
-    )
+    with transaction.atomic():
+        if consumer is not None:
+            _check_running(consumer)
+        replay = Replay.objects.create(
+            consumer=consumer,
+            filter=wanted.stored(),
+            rate_per_second=rate_per_second,
+            requested_by=requested_by,
+            why=why[:500],  # as much as the column holds
+            matched=found.count,
+            matched_is_minimum=found.is_more,
+            delivered=0,
+            dead_again=0,
+        )
     replay.refresh_from_db()
     return replay
+
+
+def _check_running(consumer: Consumer) -> None:
+    # The lock makes the cap exact: two starts at the same moment count one after the other.
+    Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
+    most = settings.MAX_RUNNING_REPLAYS_PER_CONSUMER
+    if Replay.objects.filter(consumer=consumer, status=ReplayStatus.RUNNING).count() >= most:
+        running = "One replay of this consumer is" if most == 1 else f"{most} replays of this consumer are"
+        raise TooManyReplays(f"{running} running, and no more may. Wait until one is done, or cancel one.")
 
 
 @transaction.atomic
@@ -179,7 +222,6 @@ def cancel(replay: Replay) -> bool:
         running.replayed -= _take_back(running)
         running.status, running.finished_at = ReplayStatus.CANCELLED, timezone.now()
         running.save(update_fields=["replayed", "status", "finished_at"])
-        PutBack.objects.filter(replay_id=replay.id).delete()
     replay.refresh_from_db()
     return running is not None
 
@@ -197,51 +239,85 @@ def _take_back(replay: Replay) -> int:
 
 
 def advance_all() -> int:
-    """Moves every running job on by what its rate allows, and says how many deliveries went back."""
-    running = Replay.objects.filter(status=ReplayStatus.RUNNING).order_by("id").values_list("id", flat=True)[:100]
-    return sum(_advance(replay_id) for replay_id in running)
-
-
-def _advance(replay_id: UUID) -> int:
-    total, deadline = 0, timezone.now() + _STRETCH
-    while timezone.now() < deadline:
-        count = _advance_once(replay_id)
-        total += count
-        if not count:
-            break
+    """One tick: turns of one batch each for as long as a tick may take. Says how many deliveries went back."""
+    turns = Turns(_jobs_with_work(), after=_last_party())
+    ends_at, total = time.monotonic() + _TICK_SECONDS, 0
+    try:
+        while (job := turns.next()) is not None:
+            turn = _take_turn(job)
+            total += turn.count
+            if turn.has_more:
+                turns.again(job)
+            if time.monotonic() >= ends_at:
+                break
+    finally:
+        Housekeeping.objects.update_or_create(name=_LAST_TURN, defaults={"position": turns.last_party})
     return total
 
 
+def _jobs_with_work() -> list[Job]:
+    """Running jobs, but for those that have given out due times for as far ahead as they may."""
+    running = Replay.objects.filter(status=ReplayStatus.RUNNING, advanced_at__lte=Now() + _AHEAD)
+    rows = running.values_list("id", "consumer_id", "turn_at")
+    return [Job(job_id, consumer_id or OPERATORS, turn_at) for job_id, consumer_id, turn_at in rows]
+
+
+def _last_party() -> UUID:
+    return Housekeeping.objects.filter(name=_LAST_TURN).values_list("position", flat=True).first() or OPERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a job did with its turn, and whether it could do more at once."""
+
+    count: int
+    has_more: bool
+
+
+def _take_turn(job: Job) -> _Turn:
+    """A job that fails (somebody holds what it wants for too long) has had its turn: the others' go on."""
+    try:
+        return _advance_once(job.id)
+    except Exception:
+        logger.exception("replay.turn_failed", extra={"fields": {"replay": str(job.id)}})
+        Replay.objects.filter(id=job.id).update(turn_at=Now())
+        return _Turn(0, has_more=False)
+
+
 @transaction.atomic
-def _advance_once(replay_id: UUID) -> int:
+def _advance_once(replay_id: UUID) -> _Turn:
     """One batch. Position and deliveries move in one transaction, so a crash repeats or skips none."""
     # Somebody else's turn on this job is theirs; a cancel meanwhile ends it.
     replay = (
         Replay.objects.select_for_update(skip_locked=True).filter(id=replay_id, status=ReplayStatus.RUNNING).first()
     )
-    if replay is None:
-        return 0
     now = _database_time()
-    first_at = max(replay.advanced_at, now)
-    budget = _budget(replay, first_at=first_at, now=now)
-    if budget == 0:
-        return 0
-    # Finished before the job began: what dies again under it waits for somebody to look.
-    waiting = Filter.read(replay.filter).deliveries().filter(finished_at__lte=replay.created_at)
-    if replay.position is not None:
-        waiting = waiting.filter(id__gt=replay.position)
-    batch = list(waiting.order_by("id").values_list("id", flat=True)[:budget])
-    if batch:
-        _put_back_for(replay, batch, first_at=first_at)
-    elif now >= replay.advanced_at:
+    if replay is None or (budget := _budget(replay, now=now)) == 0:
+        return _Turn(0, has_more=False)
+    batch = _next_batch(replay, budget)
+    replay.turn_at = now
+    if batch.ids:
+        _put_back_for(replay, batch.ids, first_at=max(replay.advanced_at, now))
+    elif batch.is_last and now >= replay.advanced_at:
         # Not before the last one is due: until then there is something to cancel.
         replay.status, replay.finished_at, replay.matched_is_minimum = ReplayStatus.DONE, now, False
-        PutBack.objects.filter(replay_id=replay.id).delete()
+    if batch.position is not None:
+        replay.position, replay.position_key = batch.position.id, batch.position.key
     replay.matched = max(replay.matched, replay.replayed)
     replay.save(
-        update_fields=["replayed", "matched", "matched_is_minimum", "advanced_at", "position", "status", "finished_at"]
-    )
-    return len(batch)
+        update_fields=[
+            "replayed", "matched", "matched_is_minimum", "advanced_at", "position", "position_key", "turn_at",
+            "status", "finished_at",
+        ]
+    )  # fmt: skip
+    return _Turn(len(batch.ids), has_more=bool(batch.ids) or not batch.is_last)
+
+
+def _next_batch(replay: Replay, size: int) -> Batch:
+    wanted = Filter.read(replay.filter)
+    after = position_of(wanted, key=replay.position_key, delivery_id=replay.position)
+    # Finished before the job began: what dies again under it waits for somebody to look.
+    return next_batch(wanted, size=size, after=after, finished_by=replay.created_at)
 
 
 def _put_back_for(replay: Replay, batch: list[UUID], *, first_at: datetime) -> None:
@@ -249,16 +325,15 @@ def _put_back_for(replay: Replay, batch: list[UUID], *, first_at: datetime) -> N
     endpoint_ids = _put_back(batch, replay_id=replay.id, first_at=first_at, spacing=spacing)
     replay.replayed += len(endpoint_ids)
     replay.advanced_at = first_at + spacing * len(batch)
-    replay.position = batch[-1]
     transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
 
 
-def _budget(replay: Replay, *, first_at: datetime, now: datetime) -> int:
+def _budget(replay: Replay, *, now: datetime) -> int:
     """How many due times are left to give out."""
     if replay.rate_per_second is None:
         return _BATCH
     # One more than whole intervals: a slow rate's next one may lie beyond, and still belongs to somebody.
-    left = (now + _AHEAD - first_at).total_seconds()
+    left = (now + _AHEAD - max(replay.advanced_at, now)).total_seconds()
     return 0 if left < 0 else min(_BATCH, int(left * replay.rate_per_second) + 1)
 
 

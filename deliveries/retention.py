@@ -101,6 +101,17 @@ FORGET_RECORDS = """
 """
 """Deletes the next old rows of a table that nothing refers to."""
 
+FORGET_REPLAYS = """
+    WITH old AS (
+        SELECT id FROM deliveries_replay
+        WHERE id > %(position)s AND id < %(before)s AND status <> 'running' ORDER BY id LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    ), told AS (DELETE FROM deliveries_putback WHERE replay_id = ANY (ARRAY(SELECT id FROM old))
+    ), gone AS (DELETE FROM deliveries_replay WHERE id = ANY (ARRAY(SELECT id FROM old)))
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
+"""
+"""Deletes the next old replay jobs that are over, with what they still remember of deliveries that wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Days:
@@ -134,7 +145,7 @@ def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
         "events": _Step(FORGET_EVENTS, longest),
         "notices": _Step(FORGET_RECORDS.format(table="deliveries_notice", over="true"), longest),
         "audit": _Step(FORGET_RECORDS.format(table="subscriptions_auditentry", over="true"), days.deeds),
-        "replays": _Step(FORGET_RECORDS.format(table="deliveries_replay", over="status <> 'running'"), days.deeds),
+        "replays": _Step(FORGET_REPLAYS, days.deeds),
     }
     return {name: _forget(name, step, now, batches) for name, step in steps.items()}
 

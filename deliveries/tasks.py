@@ -7,8 +7,9 @@ import os
 import resource
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
 import psycopg
@@ -21,7 +22,7 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import announce, bell, caretaking, database, pulse, replay, retention, rollup, sweep
+from deliveries import announce, bell, caretaking, database, pulse, replay, replay_results, retention, rollup, sweep
 from deliveries.database import Pool
 from deliveries.deliver import Options, Pump
 from deliveries.health import Breaker
@@ -33,6 +34,22 @@ logger = logging.getLogger(__name__)
 _SWEEP_LIMIT = 10_000
 # A pump that has not ended so long after its time to drain is left behind (seconds).
 _GIVE_UP_AFTER = 15
+
+
+def one_at_a_time(work: Callable[[], None]) -> Callable[[], None]:
+    """For tasks that are started again and again, and do what the last one left: in one process, one that is started
+    while another is under way does nothing. So none of them holds all threads of the worker, however long it takes."""
+    under_way = threading.Lock()
+
+    @wraps(work)
+    def alone() -> None:
+        if under_way.acquire(blocking=False):
+            try:
+                work()
+            finally:
+                under_way.release()
+
+    return alone
 
 
 @shared_task(name="deliveries.deliver_due", ignore_result=True)
@@ -61,12 +78,14 @@ def sweep_due() -> None:
 
 
 @shared_task(name="deliveries.advance_replays", ignore_result=True)
+@one_at_a_time
 def advance_replays() -> None:
     """Moves running replay jobs on."""
     replay.advance_all()
 
 
 @shared_task(name="deliveries.take_care", ignore_result=True)
+@one_at_a_time
 def take_care() -> None:
     """Expires, warns, disables and buries what time has come for."""
     caretaking.expire_late(default_schedule=settings.DELIVERY_RETRY_SCHEDULE)
@@ -74,15 +93,18 @@ def take_care() -> None:
     caretaking.bury_orphans()
     caretaking.drop_old_leases()
     caretaking.mind_the_feed()
+    replay_results.count_over()
 
 
 @shared_task(name="deliveries.announce", ignore_result=True)
+@one_at_a_time
 def announce_notices() -> None:
     """Tells operators and consumers what happened to endpoints and deliveries."""
     announce.announce_next()
 
 
 @shared_task(name="deliveries.forget", ignore_result=True)
+@one_at_a_time
 def forget() -> None:
     """Forgets what has been kept for as long as the settings say; statistics are summed up before."""
     days = retention.Days(

@@ -106,6 +106,7 @@ def _outcome(delivery: Claimed, sent: Answered | Unanswered, *, now: datetime) -
         now=now,
         jitter=0,
     )
+    failed = facts.status_code is not None and not isinstance(verdict, retry.Delivered)
     return Outcome(
         delivery_id=delivery.id,
         endpoint_id=delivery.endpoint_id,
@@ -121,7 +122,7 @@ def _outcome(delivery: Claimed, sent: Answered | Unanswered, *, now: datetime) -
         request_headers=[("Webhook-Id", ids.show("evt", delivery.event_id))],
         address=sent.address,
         status_code=facts.status_code,
-        error_kind=facts.error_kind,
+        error_kind=f"http_{facts.status_code}" if failed else facts.error_kind,
         error_detail=sent.detail if isinstance(sent, Unanswered) else None,
         response_headers=sent.headers if isinstance(sent, Answered) else None,
         response_body=sent.body if isinstance(sent, Answered) else None,

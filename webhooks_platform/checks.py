@@ -104,6 +104,7 @@ def _limits() -> Iterator[Finding]:
         "IDEMPOTENCY_HOURS": (1, 24 * 365),
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
         "MAX_KEYS_PER_CONSUMER": (1, 10_000),
+        "MAX_RUNNING_REPLAYS_PER_CONSUMER": (1, 100_000),
     }
     for name, (low, high) in ranges.items():
         if not low <= getattr(settings, name) <= high:

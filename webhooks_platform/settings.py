@@ -177,6 +177,8 @@ API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
 MAX_KEYS_PER_CONSUMER = env.int("MAX_KEYS_PER_CONSUMER", default=50)
 # How many endpoints one consumer may have.
 MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
+# How many replay jobs of one consumer may run at once, whoever started them. Jobs of no certain consumer do not count.
+MAX_RUNNING_REPLAYS_PER_CONSUMER = env.int("MAX_RUNNING_REPLAYS_PER_CONSUMER", default=10)
 
 # ── Deliveries out ───────────────────────────────────────────────────────────────────────────────────────────────────
 

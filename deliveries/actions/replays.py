@@ -14,7 +14,7 @@ from subscriptions.models import Consumer
 @transaction.atomic
 def start(wanted: Filter, *, consumer: Consumer | None, actor: Actor, why: str, **options: Any) -> Replay:
     """The entry counts what the job matched when it began."""
-    job = step.start(wanted, consumer=consumer, requested_by=str(actor), **options)
+    job = step.start(wanted, consumer=consumer, requested_by=str(actor), why=why, **options)
     record(actor=actor, action="replay.started", target=job.public_id, consumer=consumer, count=job.matched, why=why)
     return job
 

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries.api.events import state_of, time_of
+from deliveries.api.events import event_or_404, state_of, time_of
 from deliveries.api.show import show_attempt, show_delivery
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Position
@@ -77,6 +77,10 @@ def filtered(request: Request) -> Filter:
         consumer_id=own,
         endpoint_id=endpoint.id if endpoint else None,
         event_type=query.get("event_type"),
+        dead_reason=query.get("dead_reason"),
+        error_kind=query.get("error_kind"),
+        event_id=event_or_404(request, query["event"]).id if "event" in query else None,
+        ordering_key=query.get("ordering_key"),
         since=time_of(query["since"], "since") if "since" in query else None,
         until=time_of(query["until"], "until") if "until" in query else None,
     )

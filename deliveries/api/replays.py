@@ -1,7 +1,8 @@
 """deliveries/{id}/replay/ and replays/: deliveries again, one or many."""
 
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -13,14 +14,18 @@ from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as delivery_actions
 from deliveries.actions import replays as actions
 from deliveries.api.deliveries import delivery_or_404
-from deliveries.api.show import show_delivery, show_replay
+from deliveries.api.events import event_or_404
+from deliveries.api.show import show_delivery, show_replay, show_results
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
+from deliveries.browse.times import BadTime, read_time
 from deliveries.models import DeliveryState, Replay
+from deliveries.replay import TooManyReplays
+from deliveries.replay_results import results
 from subscriptions import ids
 from subscriptions.api.authentication import actor, caller
 from subscriptions.api.pagination import PAGE, page
-from subscriptions.api.problems import Problem, invalid, not_found
+from subscriptions.api.problems import Problem, escaped, invalid, not_found
 from subscriptions.api.serializers import Flag, Text, Whole, Why, WhyIn
 from subscriptions.api.views import (
     EVERYONE,
@@ -33,29 +38,42 @@ from subscriptions.api.views import (
 from subscriptions.models import Consumer
 from subscriptions.scopes import DELIVERIES_READ, REPLAYS_WRITE
 
+# Fields that a filter has under the same name and as they come.
+_PLAIN = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")
+
+
+class Time(Text):
+    """A time with its zone, read as everywhere."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        try:
+            return read_time(super().to_internal_value(data), zone=True)
+        except BadTime as error:
+            raise serializers.ValidationError(str(error)) from None
+
 
 class FilterIn(serializers.Serializer[Any]):
-    """Which deliveries."""
+    """Which deliveries. All of it must hold."""
 
     state = serializers.ChoiceField([DeliveryState.DEAD.value, DeliveryState.DELIVERED.value], required=False)
     consumer = Text(required=False, max_length=255)
     endpoint = Text(required=False, max_length=64)
     event_type = Text(required=False, max_length=255)
     dead_reason = Text(required=False, max_length=64)
-    since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False)
-
-    def validate_since(self, at: datetime) -> datetime:
-        return _in_range(at)
-
-    def validate_until(self, at: datetime) -> datetime:
-        return _in_range(at)
+    error_kind = Text(required=False, max_length=32)
+    event = Text(required=False, max_length=255)
+    ordering_key = Text(required=False, max_length=255)
+    deliveries = serializers.ListField(child=Text(max_length=64), required=False, allow_empty=False, max_length=1000)
+    since = Time(required=False)
+    until = Time(required=False)
 
 
 class ReplayIn(FilterIn):
     """The filter's fields stand beside the others, or under `filter`."""
 
     filter = FilterIn(required=False)
+    # Everything, said aloud: needed where no filter is given. With filters it changes nothing: they hold.
+    all = Flag(required=False, default=False)
     dry_run = Flag(required=False, default=False)
     rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
     why = Why()
@@ -94,26 +112,22 @@ class ReplayList(ApiView):
 
     def post(self, request: Request) -> HttpResponse:
         """202 with the job; with `dry_run`, 200 with what it would take."""
-        body = body_object(request)
-        nested = body.get("filter", {})
-        if not isinstance(nested, dict):
-            raise invalid([{"pointer": "/filter", "detail": "A JSON object."}])
-        if twice := sorted(nested.keys() & body.keys()):
-            raise invalid([{"pointer": f"/filter/{name}", "detail": "Also given beside `filter`."} for name in twice])
-        shape = ReplayIn(data={**nested, **{name: value for name, value in body.items() if name != "filter"}})
-        fields, why = fields_and_why(shape)
+        fields, why = fields_and_why(ReplayIn(data=_flat(body_object(request))))
         wanted, consumer = _filter(request, fields)
         if fields["dry_run"]:
             return Response(_show_preview(matched(wanted)))
 
         def work() -> tuple[int, Any]:
-            job = actions.start(
-                wanted,
-                consumer=consumer,
-                rate_per_second=fields.get("rate_per_second"),
-                actor=actor(request),
-                why=why,
-            )
+            try:
+                job = actions.start(
+                    wanted,
+                    consumer=consumer,
+                    rate_per_second=fields.get("rate_per_second"),
+                    actor=actor(request),
+                    why=why,
+                )
+            except TooManyReplays as error:
+                raise Problem(409, "too_many_replays", str(error)) from None
             return 202, show_replay(job)
 
         return self.once(request, work)
@@ -124,7 +138,9 @@ class ReplayDetail(ApiView):
     scopes = {"GET": DELIVERIES_READ}
 
     def get(self, request: Request, replay: str) -> Response:
-        return Response(show_replay(replay_or_404(request, replay)))
+        """The job, and what has become of the deliveries that it put back."""
+        found = replay_or_404(request, replay)
+        return Response(show_replay(found) | show_results(results(found)))
 
 
 class ReplayCancel(ApiView):
@@ -157,22 +173,47 @@ def _visible(request: Request) -> QuerySet[Replay]:
     return Replay.objects.all() if own is None else Replay.objects.filter(consumer_id=own)
 
 
+def _flat(body: dict[str, Any]) -> dict[str, Any]:
+    """The filter's fields stand beside the others, or under `filter`; not in both places."""
+    nested = body.get("filter", {})
+    if not isinstance(nested, dict):
+        raise invalid([{"pointer": "/filter", "detail": "A JSON object."}])
+    if twice := [name for name in nested if name in body]:
+        detail = "Said twice: under `filter` and beside it."
+        raise invalid([{"pointer": f"/filter/{escaped(name)}", "detail": detail} for name in twice])
+    return {**nested, **{name: value for name, value in body.items() if name != "filter"}}
+
+
 def _filter(request: Request, fields: dict[str, Any]) -> tuple[Filter, Consumer | None]:
-    own = caller(request).consumer_id
-    consumer = Consumer.objects.get(id=own) if own else None
-    if "consumer" in fields:
-        consumer = consumer_or_404(request, fields["consumer"])
+    """What is asked for, of whose deliveries. What a consumer's key implies is no filter: the rule is about slips."""
+    consumer = consumer_or_404(request, fields["consumer"]) if "consumer" in fields else None
     endpoint = endpoint_or_404(request, fields["endpoint"]) if "endpoint" in fields else None
-    wanted = Filter(
+    asked = Filter(
         state=fields.get("state", DeliveryState.DEAD.value),
         consumer_id=consumer.id if consumer else None,
         endpoint_id=endpoint.id if endpoint else None,
-        event_type=fields.get("event_type"),
-        dead_reason=fields.get("dead_reason"),
-        since=fields.get("since"),
-        until=fields.get("until"),
+        event_id=event_or_404(request, fields["event"], of=consumer).id if "event" in fields else None,
+        delivery_ids=_deliveries(fields["deliveries"]) if "deliveries" in fields else None,
+        **{name: fields.get(name) for name in _PLAIN},
     )
-    return wanted, consumer
+    if not (asked.is_narrowed or fields["all"]):
+        raise Problem(
+            400,
+            "filter_required",
+            "Say which deliveries: consumer, endpoint, event_type, dead_reason, error_kind, event, ordering_key,"
+            ' deliveries, since or until. A replay of all of them needs `"all": true`.',
+        )
+    own = caller(request).consumer_id
+    if consumer is None and own is not None:
+        consumer = Consumer.objects.get(id=own)
+    return replace(asked, consumer_id=consumer.id if consumer else None), consumer
+
+
+def _deliveries(public_ids: list[str]) -> tuple[UUID, ...]:
+    found = [ids.parse("dlv", public_id) for public_id in public_ids]
+    if wrong := [number for number, uuid in enumerate(found) if uuid is None]:
+        raise invalid([{"pointer": f"/deliveries/{number}", "detail": "No id of a delivery."} for number in wrong])
+    return tuple(uuid for uuid in found if uuid is not None)
 
 
 def _show_preview(found: Matched) -> dict[str, Any]:
@@ -183,9 +224,3 @@ def _show_preview(found: Matched) -> dict[str, Any]:
         ],
     }
     return shown | ({"matched_is_minimum": True} if found.is_more else {})
-
-
-def _in_range(at: datetime) -> datetime:
-    if not 1971 <= at.year < 9999:
-        raise serializers.ValidationError("A time between 1971 and 9998.")
-    return at

@@ -1,11 +1,13 @@
 """What goes out: events, deliveries and attempts, with the contract's field names."""
 
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from deliveries.ingest import show_time
 from deliveries.models import Attempt, Delivery, Event, Replay
+from deliveries.replay_results import Results
 from deliveries.send import Answered
 from deliveries.store import Stored
 from deliveries.trial import Trial
@@ -72,9 +74,15 @@ def show_replay(replay: Replay) -> dict[str, Any]:
         "rate_per_second": replay.rate_per_second,
         "created_at": show_time(replay.created_at),
         "finished_at": show_time(replay.finished_at) if replay.finished_at else None,
+        "why": replay.why,
     }
     # Too many to count before they go: the job counts on as it goes.
     return shown | ({"matched_is_minimum": True} if replay.matched_is_minimum else {})
+
+
+def show_results(results: Results | None) -> dict[str, Any]:
+    """Of what was put back; nothing for jobs of before this was counted."""
+    return {} if results is None else asdict(results)
 
 
 def show_trial(trial: Trial) -> dict[str, Any]:

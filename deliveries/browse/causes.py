@@ -4,13 +4,14 @@ Of certain endpoints, the reasons are found by skipping through an index, and ea
 everybody, or by what no index knows, the newest are grouped, as many as the window holds, and the answer says so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Source, fetch, source
+from deliveries.models import DeliveryState
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
@@ -108,7 +109,8 @@ class Causes:
 
 
 def causes(wanted: Filter, *, limit: int = 20) -> Causes:
-    """The largest groups, most first."""
+    """The largest groups, most first. Of dead letters, whatever state the filter names."""
+    wanted = replace(wanted, state=DeliveryState.DEAD)
     found = source(wanted)
     if found.endpoint_ids is None or found.narrow or found.is_few:
         return _among_the_newest(found, limit=limit)

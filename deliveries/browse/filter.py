@@ -1,14 +1,12 @@
-"""Which deliveries: the one filter behind lists, groups, previews and replay jobs."""
+"""Which deliveries: the one filter behind lists, counts, groups, previews and replay jobs. What it means in SQL is said
+once, in source.py."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
-
-from deliveries.models import Attempt, Delivery, DeliveryState
-from subscriptions import ids
+from deliveries.models import DeliveryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +60,16 @@ class Filter:
             delivery_ids=_uuids(stored.get("delivery_ids")),
         )
 
-    def deliveries(self) -> QuerySet[Delivery]:
-        """For a replay job, which takes them by id. What a deleted endpoint was owed stays where it is."""
-        found = Delivery.objects.filter(endpoint__deleted_at__isnull=True)
-        if self.state is not None:
-            found = found.filter(state=self.state)
-        if self.consumer_id is not None:
-            found = found.filter(endpoint__consumer_id=self.consumer_id)
-        if self.endpoint_id is not None:
-            found = found.filter(endpoint_id=self.endpoint_id)
-        if self.event_type is not None:
-            found = found.filter(event__type=self.event_type)
-        if self.dead_reason is not None:
-            found = found.filter(dead_reason=self.dead_reason)
-        if self.since is not None:
-            found = found.filter(id__gte=ids.first_at(self.since))
-        if self.until is not None:
-            found = found.filter(id__lt=ids.first_at(self.until))
-        if self.error_kind is not None:
-            last = Attempt.objects.filter(delivery_id=OuterRef("id"), number=OuterRef("attempt_count"))
-            found = found.filter(Exists(last.filter(error_kind=self.error_kind)))
-        if self.event_id is not None:
-            found = found.filter(event_id=self.event_id)
-        if self.ordering_key is not None:
-            found = found.filter(event__ordering_key=self.ordering_key)
-        if self.delivery_ids is not None:
-            found = found.filter(id__in=self.delivery_ids)
-        return found
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it says more than a state. A slip must not mean everything, so a replay asks this."""
+        return any(
+            value is not None
+            for value in (
+                self.consumer_id, self.endpoint_id, self.event_type, self.dead_reason, self.since, self.until,
+                self.error_kind, self.event_id, self.ordering_key, self.delivery_ids,
+            )
+        )  # fmt: skip
 
 
 def _uuids(texts: list[str] | None) -> tuple[UUID, ...] | None:

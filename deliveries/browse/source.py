@@ -7,7 +7,7 @@ turns into a join over the whole table.
 
 import re
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,8 @@ from subscriptions.models import Endpoint
 # What they cost is paid when none of it is in memory: a page on a cold disk should answer within a second or so.
 WINDOW = 5_000
 WIDE_WINDOW = 40_000
-# Events of an ordering key that are looked at, newest first.
+# An ordering key of so many events at most is looked up by its events. With more of them, deliveries are walked in
+# their own order, and each is asked for its event's key.
 _EVENTS_OF_KEY = 500
 
 FIND_EVENTS_OF_KEY = """
@@ -36,7 +37,7 @@ FIND_EVENTS_OF_KEY = """
 
 # Reasons are words of ours; anything else is nobody's.
 _REASON = re.compile(r"[a-z][a-z_]{0,62}")
-COLUMNS = "d.id, d.event_id, d.endpoint_id, d.state, d.attempt_count, d.dead_reason"
+COLUMNS = "d.id, d.event_id, d.endpoint_id, d.state, d.attempt_count, d.dead_reason, d.finished_at"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Source:
         where = " AND ".join([*self.indexed, *reached]) or "true"
         if self.is_few:
             # All of them, then in order. OFFSET 0 keeps the planner from walking the table in that order instead.
-            few = f"SELECT {COLUMNS} FROM {self._few()} WHERE {where} OFFSET 0"
+            few = f"SELECT {COLUMNS} FROM {self._few()} WHERE {where} AND {passed} OFFSET 0"
             return f"SELECT * FROM ({few}) few ORDER BY {order} {limit}"
         if not self.is_keyed:
             return f"SELECT {COLUMNS} FROM deliveries_delivery d WHERE {where} ORDER BY {order} {limit}"
@@ -142,28 +143,38 @@ class Source:
         return f"(SELECT * FROM deliveries_delivery WHERE endpoint_id {of}) d" if of else "deliveries_delivery d"
 
 
-def source(wanted: Filter, *, only_replayable: bool = False) -> Source:
-    """Candidates for a filter; with `only_replayable`, without what deleted endpoints were owed."""
+def source(wanted: Filter, *, only_replayable: bool = False, finished_by: datetime | None = None) -> Source:
+    """Candidates for a filter. With `only_replayable`, without what a replay passes over: what deleted endpoints were
+    owed, what is not finished, and what has lost its payload. With `finished_by`, only what was finished by then."""
     endpoint_ids, events = _scope(wanted, only_replayable=only_replayable)
     dead, live = wanted.state == DeliveryState.DEAD, wanted.state == DeliveryState.IN_FLIGHT
-    found = Source(key="id", endpoint_ids=endpoint_ids, events=events)
+    found = Source(key=order_of(wanted), endpoint_ids=endpoint_ids, events=events)
     found.is_few = live or events is not None or wanted.delivery_ids is not None
-    if not found.is_few and endpoint_ids is not None and not dead:
-        found.key = "event_id"
     if wanted.delivery_ids is not None:
         found.indexed.append("d.id = ANY (%(delivery_ids)s::uuid[])")
         found.given["delivery_ids"] = list(wanted.delivery_ids)
     if dead or live:
         found.indexed.append(f"d.state = '{wanted.state}'")
-    elif wanted.state in DeliveryState.values:
-        found.narrow.append(f"c.state = '{wanted.state}'")
+    elif wanted.state is not None:
+        found.narrow.append(f"c.state = '{wanted.state}'" if wanted.state in DeliveryState.values else "false")
     if wanted.dead_reason is not None:
         _add_reason(found, wanted.dead_reason, indexed=dead)
     _add_times(found, wanted)
     _add_look_ups(found, wanted)
-    if only_replayable and endpoint_ids is None:
-        found.narrow.append("(SELECT deleted_at IS NULL FROM subscriptions_endpoint WHERE id = c.endpoint_id)")
+    if only_replayable:
+        _add_replayable(found, dead=dead)
+    if finished_by is not None:
+        found.given["finished_by"] = finished_by
+        found.narrow.append("c.finished_at <= %(finished_by)s")
     return found
+
+
+def order_of(wanted: Filter) -> str:
+    """The order of a filter's deliveries. It depends on the filter alone: a position stays good while rows change."""
+    of_endpoints = wanted.endpoint_id is not None or wanted.consumer_id is not None
+    has_own_index = wanted.state in (DeliveryState.DEAD, DeliveryState.IN_FLIGHT)
+    is_named = wanted.event_id is not None or wanted.delivery_ids is not None
+    return "event_id" if of_endpoints and not has_own_index and not is_named else "id"
 
 
 def _scope(wanted: Filter, *, only_replayable: bool) -> tuple[list[UUID] | None, list[tuple[UUID, UUID]] | None]:
@@ -172,7 +183,8 @@ def _scope(wanted: Filter, *, only_replayable: bool) -> tuple[list[UUID] | None,
     if wanted.event_id is not None:
         events = list(Event.objects.filter(id=wanted.event_id).values_list("id", "consumer_id"))
     elif wanted.ordering_key is not None:
-        events = events_of_key(wanted.ordering_key, consumer_id=wanted.consumer_id, limit=_EVENTS_OF_KEY)
+        of_key = events_of_key(wanted.ordering_key, consumer_id=wanted.consumer_id, limit=_EVENTS_OF_KEY + 1)
+        events = of_key if len(of_key) <= _EVENTS_OF_KEY else None
     if wanted.endpoint_id is None and wanted.consumer_id is None:
         return None, events
     owned = Endpoint.objects.filter(deleted_at__isnull=True) if only_replayable else Endpoint.objects.all()
@@ -218,7 +230,20 @@ def _add_times(found: Source, wanted: Filter) -> None:
             found.narrow.append("c.id < %(until)s")
 
 
+def _add_replayable(found: Source, *, dead: bool) -> None:
+    if found.endpoint_ids is None:
+        found.narrow.append("(SELECT deleted_at IS NULL FROM subscriptions_endpoint WHERE id = c.endpoint_id)")
+    if not dead:
+        # Retention never empties the payload of a dead letter, so only the others are asked.
+        found.narrow.append("c.finished_at IS NOT NULL")
+        found.narrow.append("(SELECT body IS NOT NULL FROM deliveries_event WHERE id = c.event_id)")
+
+
 def _add_look_ups(found: Source, wanted: Filter) -> None:
+    # Also where the key was narrowed to its events already, or where an event is named: both must hold.
+    if wanted.ordering_key is not None:
+        found.given["ordering_key"] = wanted.ordering_key
+        found.narrow.append("(SELECT ordering_key FROM deliveries_event WHERE id = c.event_id) = %(ordering_key)s")
     if wanted.event_type is not None:
         found.given["event_type"] = wanted.event_type
         found.narrow.append("(SELECT type FROM deliveries_event WHERE id = c.event_id) = %(event_type)s")
@@ -228,7 +253,7 @@ def _add_look_ups(found: Source, wanted: Filter) -> None:
             "(SELECT error_kind FROM deliveries_attempt WHERE delivery_id = c.id AND number = c.attempt_count)"
             " = %(error_kind)s"
         )
-    if found.is_keyed or wanted.event_type is not None or wanted.error_kind is not None:
+    if found.is_keyed or any(each is not None for each in (wanted.ordering_key, wanted.event_type, wanted.error_kind)):
         found.window = WINDOW
 
 

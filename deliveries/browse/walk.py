@@ -2,10 +2,11 @@
 window. A page that is not full and has `further` set has come to the window's end: there may be more beyond it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from deliveries.browse.filter import Filter
-from deliveries.browse.source import Position, Source, fetch, source
+from deliveries.browse.source import Position, Source, fetch, order_of, source
 from deliveries.models import Delivery
 
 
@@ -28,6 +29,43 @@ def walk(
     """Newest first from a position, or from it to newer ones (`forward`, and then oldest first)."""
     found = source(wanted)
     found.window = window or found.window
+    positions, following, looked_at = _positions(found, size=size, after=after, forward=forward)
+    return Walk(_rows([position.id for position in positions]), following, looked_at, found.key)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a replay job takes next."""
+
+    ids: list[UUID]
+    # How far it has looked; None if it has looked at nothing.
+    position: Position | None
+    # Nothing is left beyond these.
+    is_last: bool
+
+
+def next_batch(
+    wanted: Filter, *, size: int, after: Position | None, finished_by: datetime, window: int | None = None
+) -> Batch:
+    """The next deliveries that a replay takes, oldest first: the ones that `matched` counts, a window at a time."""
+    found = source(wanted, only_replayable=True, finished_by=finished_by)
+    found.window = window or found.window
+    positions, following, _ = _positions(found, size=size, after=after, forward=True)
+    last = following or (positions[-1] if positions else after)
+    return Batch([position.id for position in positions], last, is_last=following is None)
+
+
+def position_of(wanted: Filter, *, key: UUID | None, delivery_id: UUID | None) -> Position | None:
+    """A stored position. Without its key where one is needed (from an earlier release), the walk begins anew."""
+    if delivery_id is None or (key is None and order_of(wanted) != "id"):
+        return None
+    return Position(key or delivery_id, delivery_id)
+
+
+def _positions(
+    found: Source, *, size: int, after: Position | None, forward: bool
+) -> tuple[list[Position], Position | None, int | None]:
+    """Up to `size` that match, where the next ones begin, and how many were looked at in vain."""
     take = found.window if found.narrow else size + 1
     candidates = found.candidates(take=take, after=after, forward=forward)
     way = "ASC" if forward else "DESC"
@@ -35,11 +73,10 @@ def walk(
     narrow = " AND ".join(found.narrow) or "true"
     statement = f"SELECT c.{found.key}, c.id FROM ({candidates}) c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
     positions = [Position(*row) for row in fetch(statement, {**found.given, "size": size + 1})]
-    rows = _rows([position.id for position in positions[:size]])
     if len(positions) > size:
-        return Walk(rows, positions[size - 1], None, found.key)
+        return positions[:size], positions[size - 1], None
     end = _end_of_window(found, after=after, forward=forward) if found.narrow else None
-    return Walk(rows, end, found.window if end else None, found.key)
+    return positions, end, found.window if end else None
 
 
 def walk_many(wanted: Filter, *, limit: int, window: int | None = None) -> list[Delivery]:

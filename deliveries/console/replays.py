@@ -11,15 +11,22 @@ from django.utils import timezone
 from deliveries.actions import replays as actions
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
-from deliveries.console import criteria, keyset, statistics
+from deliveries.console import criteria, keyset
+from deliveries.console.criteria import Criteria
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
+from deliveries.replay import TooManyReplays
+from deliveries.replay_results import Results, results
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
 DEFAULT_RATE = 50
 HIGHEST_RATE = 10_000
-_AFTERMATH = timedelta(minutes=2)
+# How often the page of a job asks anew (seconds): while it runs, and while what it put back still waits.
+_EVERY, _EVERY_WHILE_WAITING = 1, 10
+_SOON = timedelta(minutes=2)
+# What the preview's form hands on to the start.
+_CARRIED = (*criteria.NAMES, "delivery")
 
 
 def preview(request: HttpRequest) -> HttpResponse:
@@ -37,27 +44,41 @@ def preview(request: HttpRequest) -> HttpResponse:
         is_more=found.is_more,
         shown=[(endpoints[endpoint_id], count) for endpoint_id, count in shown],
         hidden_count=len(found.by_endpoint) - len(shown),
-        fields=[(name, value) for name in request.GET for value in request.GET.getlist(name) if value],
+        fields=_fields(asked, request.GET),
         query=request.GET.urlencode(),
         rate=DEFAULT_RATE,
         now=timezone.now(),
     )
 
 
+def _fields(asked: Criteria, query: QueryDict) -> list[tuple[str, str]]:
+    """The filter as the form carries it on. The last hour is the one that was looked at, not the one before the start
+    of the job."""
+    given = [(name, value) for name in query for value in query.getlist(name) if value and name in _CARRIED]
+    if asked.values["within"] and asked.filter.since is not None:
+        given = [pair for pair in given if pair[0] != "within"] + [("since", asked.filter.since.isoformat())]
+    return given
+
+
 def start(request: HttpRequest) -> HttpResponse:
     given = QueryDict(mutable=True)
-    for name in (*criteria.NAMES, "delivery"):
+    for name in _CARRIED:
         given.setlist(name, request.POST.getlist(name))
     again = f"{reverse('admin:replay-preview')}?{given.urlencode()}"
     asked, rate, why = criteria.read(given), _rate(request.POST.get("rate", "")), why_of(request)
     if asked.problems or rate is False:
         problems = asked.problems or [f"A rate is a number from 1 to {HIGHEST_RATE}, or nothing for no limit."]
         return back_to(request, again, refused=" ".join(problems))
+    if not (asked.is_narrowed or request.POST.get("all") == "yes"):
+        return back_to(request, again, refused="No filter is set: tick that all dead letters are meant, of everybody.")
     if not why:
         return back_to(request, again, refused="Say why: the reason goes into the audit log.")
-    job = actions.start(
-        asked.filter, consumer=asked.consumer, rate_per_second=rate or None, actor=actor_of(request), why=why
-    )
+    try:
+        job = actions.start(
+            asked.filter, consumer=asked.consumer, rate_per_second=rate or None, actor=actor_of(request), why=why
+        )
+    except TooManyReplays as error:
+        return back_to(request, again, refused=str(error))
     return back_to(request, reverse("admin:replay", args=[job.public_id]))
 
 
@@ -70,22 +91,40 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     if job is None:
         return missing(request, "replay")
     left, wanted = max(0, job.matched - job.replayed), Filter.read(job.filter)
+    found = results(job)
     return render(
         request,
         "replay.html",
         title="Replay",
         job=job,
         is_running=job.status == ReplayStatus.RUNNING,
-        # The figures follow for a while after the last one was put back.
-        is_live=job.finished_at is None or timezone.now() - job.finished_at < _AFTERMATH,
+        results=found,
+        shares=_shares(job, found),
+        every=_every(job, found),
         endpoint_id=ids.show("ep", wanted.endpoint_id) if wanted.endpoint_id else "",
         permille=1000 if job.status == ReplayStatus.DONE else min(1000, 1000 * job.replayed // max(1, job.matched)),
         left=left,
         eta_seconds=left / job.rate_per_second if job.rate_per_second and left else None,
         described=_described(wanted),
-        since=statistics.since(job.created_at, endpoint_id=wanted.endpoint_id, consumer_id=wanted.consumer_id),
         dead_letters=f"{reverse('admin:dead-letters')}?{_query(wanted)}",
     )
+
+
+def _every(job: Replay, found: Results | None) -> int | None:
+    """How often the page asks anew (seconds); None when nothing changes any more."""
+    if job.finished_at is None or (found and found.waiting and timezone.now() - job.finished_at < _SOON):
+        return _EVERY
+    return _EVERY_WHILE_WAITING if found and found.waiting else None
+
+
+def _shares(job: Replay, found: Results | None) -> list[tuple[str, int, int]]:
+    """The bar of what became of them: each part's name, where it begins, and its width, in thousandths."""
+    shares, start = [], 0
+    for name, count in (("delivered", found.delivered), ("dead", found.dead_again)) if found else ():
+        width = 1000 * count // max(1, job.replayed)
+        shares.append((name, start, width))
+        start += width
+    return shares
 
 
 def cancel(request: HttpRequest, public_id: str) -> HttpResponse:

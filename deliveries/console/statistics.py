@@ -140,18 +140,6 @@ def median_durations(endpoint_ids: Sequence[UUID], *, span: Range) -> dict[UUID,
     return {endpoint_id: found.duration(0.5) for endpoint_id, found in sums.items()}
 
 
-def since(at: datetime, *, endpoint_id: UUID | None, consumer_id: UUID | None) -> Sums:
-    """All that happened to a subject from the minute of `at` on."""
-    whole = Sums(at)
-    rows = Tally.objects.filter(
-        span=Span.MINUTE, subject_id=endpoint_id or consumer_id or tally.EVERYTHING,
-        at__gte=at.replace(second=0, microsecond=0),
-    )  # fmt: skip
-    for row in rows.values_list("accepted", "delivered", "failed", "dead", "durations", "latencies"):
-        _add(whole, row)
-    return whole
-
-
 def _add(sums: Sums, row: Sequence[Any]) -> None:
     accepted, delivered, failed, dead, durations, latencies = row
     sums.accepted += accepted

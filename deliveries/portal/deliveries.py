@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
+from deliveries.browse.filter import Filter
 from deliveries.console import keyset, story
 from deliveries.models import Delivery
 from deliveries.portal import endpoints, words
@@ -21,9 +22,7 @@ def index(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
     if found is None:
         return missing(request, consumer, "endpoint")
     only_dead = request.GET.get("state") == "dead"
-    rows = Delivery.objects.select_related("event").filter(endpoint=found)
-    if only_dead:
-        rows = rows.filter(state="dead")
+    wanted = Filter(state="dead" if only_dead else None, consumer_id=consumer.id, endpoint_id=found.id)
     return render(
         request,
         consumer,
@@ -31,7 +30,7 @@ def index(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
         title="Dead letters" if only_dead else "Deliveries",
         endpoint=found,
         only_dead=only_dead,
-        page=keyset.page(request, rows, key="id" if only_dead else "event_id"),
+        page=keyset.deliveries(request, wanted),
     )
 
 

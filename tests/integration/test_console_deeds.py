@@ -149,8 +149,10 @@ def test_those_selected_are_replayed_and_no_others(operator: Client, acme: Consu
     assert states(endpoint) == ["dead", "dead", "dead", "pending", "pending"]
 
 
-@pytest.mark.parametrize("form", [{"rate": "5"}, {"rate": "0", "why": "x"}, {"rate": "many", "why": "x"},
-                                  {"consumer": "nobody", "why": "x"}])  # fmt: skip
+@pytest.mark.parametrize("form", [{"all": "yes", "rate": "5"}, {"all": "yes", "rate": "0", "why": "x"},
+                                  {"all": "yes", "rate": "many", "why": "x"}, {"why": "x"},
+                                  {"until": "1960-01-01", "why": "x"}, {"delivery": "dlv_x", "why": "x"},
+                                  {"within": "5d", "why": "x"}, {"consumer": "nobody", "why": "x"}])  # fmt: skip
 def test_a_replay_that_makes_no_sense_is_not_started(operator: Client, acme: Consumer, form: dict[str, str]) -> None:
     dead_letters(acme, 1)
     operator.post("/admin/dead-letters/replay/start/", form)
@@ -159,7 +161,7 @@ def test_a_replay_that_makes_no_sense_is_not_started(operator: Client, acme: Con
 
 def test_a_replay_is_cancelled_with_what_is_left_in_the_audit_log(operator: Client, acme: Consumer) -> None:
     dead_letters(acme, 3)
-    operator.post("/admin/dead-letters/replay/start/", {"rate": "1", "why": "slowly"})
+    operator.post("/admin/dead-letters/replay/start/", {"all": "yes", "rate": "1", "why": "slowly"})
     job = Replay.objects.get()
     operator.post(f"/admin/replays/{job.public_id}/cancel/", {"why": "wrong ones"})
     job.refresh_from_db()

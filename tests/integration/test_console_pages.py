@@ -147,7 +147,12 @@ def test_dead_letters_are_grouped_by_endpoint_and_reason(operator: Client, acme:
     broken, _ = dead_letters(acme, 5, event_types=["invoice.paid"])
     context = operator.get("/admin/dead-letters/").context
     [group] = context["causes"].groups
-    assert (group.endpoint, group.reason, group.count, group.error_kind) == (broken, "attempts_exhausted", 5, None)
+    assert (group.endpoint, group.reason, group.count, group.error_kind) == (
+        broken,
+        "attempts_exhausted",
+        5,
+        "http_503",
+    )
     assert context["causes"].total == 5
 
 

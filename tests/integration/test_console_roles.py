@@ -29,7 +29,7 @@ DEEDS = [
     ("endpoints/{endpoint}/rotate/", {"why": "x", "overlap_seconds": "0"}),
     ("switches/on/", {"scope": "everything", "why": "x"}),
     ("switches/off/", {"scope": "everything", "why": "x"}),
-    ("dead-letters/replay/start/", {"rate": "5", "why": "x"}),
+    ("dead-letters/replay/start/", {"all": "yes", "rate": "5", "why": "x"}),
     ("replays/{replay}/cancel/", {}),
     ("subscriptions/endpoint/{endpoint_uuid}/change/", {"max_in_flight": "1", "timeout_seconds": "1"}),
     ("subscriptions/consumer/{consumer_uuid}/change/", {"uid": "stolen"}),

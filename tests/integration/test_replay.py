@@ -235,7 +235,7 @@ def test_a_dry_run_counts_per_endpoint_and_changes_nothing(operator: Api, acme: 
     finish(more, 200)
     before = ledger()
 
-    answer = operator.post("replays/", {"dry_run": True})
+    answer = operator.post("replays/", {"all": True, "dry_run": True})
 
     assert answer.status_code == 200, answer.content
     assert answer.json() == {
@@ -272,7 +272,7 @@ def test_a_job_may_take_delivered_ones(operator: Api, acme: Consumer) -> None:
     accept(acme)
     finish(endpoint, 500)
 
-    operator.post("replays/", {"state": "delivered"})
+    operator.post("replays/", {"state": "delivered", "all": True})
     replay.advance_all()
 
     assert states(endpoint) == ["dead", "pending", "pending"]
@@ -321,7 +321,7 @@ def test_a_deleted_endpoints_dead_letters_are_not_taken(operator: Api, acme: Con
     finish(deleted, 500)
     endpoints.delete(deleted)
 
-    answer = operator.post("replays/", {})
+    answer = operator.post("replays/", {"all": True})
     replay.advance_all()
 
     assert answer.json()["matched"] == 2
@@ -336,7 +336,7 @@ def test_a_job_without_a_rate_is_done_in_one_go_and_says_so(operator: Api, acme:
     accept(acme, 30)
     finish(endpoint, 500)
 
-    started = operator.post("replays/", {}).json()
+    started = operator.post("replays/", {"all": True}).json()
     assert (started["status"], started["matched"], started["replayed"]) == ("running", 30, 0)
     assert (started["rate_per_second"], started["finished_at"]) == (None, None)
     replay.advance_all()
@@ -348,7 +348,7 @@ def test_a_job_without_a_rate_is_done_in_one_go_and_says_so(operator: Api, acme:
 
 
 def test_a_job_that_matches_nothing_is_done_at_once(operator: Api, acme: Consumer) -> None:
-    started = operator.post("replays/", {}).json()
+    started = operator.post("replays/", {"all": True}).json()
 
     replay.advance_all()
 
@@ -378,7 +378,7 @@ def test_a_job_with_a_rate_gives_out_due_times_a_few_seconds_ahead(operator: Api
     endpoint = one_try(acme)
     accept(acme, 100)
     finish(endpoint, 500)
-    started = operator.post("replays/", {"rate_per_second": 10}).json()
+    started = operator.post("replays/", {"all": True, "rate_per_second": 10}).json()
     assert started["rate_per_second"] == 10
 
     replay.advance_all()
@@ -405,7 +405,7 @@ def test_a_job_is_done_when_its_last_delivery_is_due_and_not_before(acme: Consum
     assert (Replay.objects.get().status, Replay.objects.get().replayed) == ("running", 20)
     pass_time(seconds=2)
     replay.advance_all()
-    assert (Replay.objects.get().status, PutBack.objects.count()) == ("done", 0)
+    assert Replay.objects.get().status == "done"
 
 
 @pytest.mark.parametrize("stall", [6, 3600])
@@ -431,7 +431,7 @@ def test_a_cancelled_job_takes_back_what_was_not_sent(operator: Api, acme: Consu
     accept(acme, 100)
     finish(endpoint, 500)
     before = {row["id"]: row for row in Delivery.objects.values()}
-    job = operator.post("replays/", {"rate_per_second": 10}).json()["id"]
+    job = operator.post("replays/", {"all": True, "rate_per_second": 10}).json()["id"]
     replay.advance_all()
     pass_time(seconds=0.25)
     sent = claim_for(endpoint, limit=3).deliveries
@@ -440,7 +440,7 @@ def test_a_cancelled_job_takes_back_what_was_not_sent(operator: Api, acme: Consu
 
     assert (answer.status_code, answer.json()["status"], answer.json()["replayed"]) == (200, "cancelled", 3)
     assert answer.json()["finished_at"] is not None
-    assert (states(endpoint), PutBack.objects.count()) == (["dead"] * 97 + ["in_flight"] * 3, 0)
+    assert (states(endpoint), PutBack.objects.count()) == (["dead"] * 97 + ["in_flight"] * 3, 3)
     pass_time(seconds=10)
     assert replay.advance_all() == 0
     assert claim_for(endpoint).deliveries == []
@@ -495,9 +495,9 @@ def test_what_somebody_else_replays_again_is_not_taken_back(acme: Consumer) -> N
 
 
 def test_cancelling_twice_is_once_and_cancelling_what_is_done_is_refused(operator: Api, acme: Consumer) -> None:
-    cancelled = operator.post("replays/", {}).json()["id"]
+    cancelled = operator.post("replays/", {"all": True}).json()["id"]
     operator.post(f"replays/{cancelled}/cancel/")
-    done = operator.post("replays/", {}).json()["id"]
+    done = operator.post("replays/", {"all": True}).json()["id"]
     replay.advance_all()
 
     assert operator.post(f"replays/{cancelled}/cancel/").json()["status"] == "cancelled"
@@ -605,10 +605,10 @@ def test_a_consumers_job_takes_its_own_deliveries_and_nobody_elses(
     finish(ours, 500)
     finish(theirs, 500)
 
-    assert acme_api.post("replays/", {"dry_run": True}).json()["by_endpoint"] == [
+    assert acme_api.post("replays/", {"all": True, "dry_run": True}).json()["by_endpoint"] == [
         {"endpoint": ours.public_id, "matched": 2}
     ]
-    assert acme_api.post("replays/", {}).json()["matched"] == 2
+    assert acme_api.post("replays/", {"all": True}).json()["matched"] == 2
     replay.advance_all()
 
     assert (states(ours), states(theirs)) == (["pending"] * 2, ["dead"] * 3)

@@ -118,7 +118,7 @@ def test_one_batch_may_hold_every_kind_of_verdict(acme: Consumer) -> None:
         four.id: "dead",
     }
     assert sorted(Attempt.objects.values_list("status_code", "error_kind"), key=str) == [
-        (200, None), (200, None), (500, None), (None, "dns"),
+        (200, None), (200, None), (500, "http_500"), (None, "dns"),
     ]  # fmt: skip
 
 

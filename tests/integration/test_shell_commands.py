@@ -51,13 +51,16 @@ def test_a_replay_is_previewed_started_and_watched(acme: Consumer) -> None:
 
 def test_a_replay_is_cancelled_by_its_id(acme: Consumer) -> None:
     dead_letters(acme, 3)
-    job = run_json("replay", "--why", "slowly", "--rate", "1", "--no-wait")
+    job = run_json("replay", "--all", "--why", "slowly", "--rate", "1", "--no-wait")
     assert run_json("replay", job["id"], "--cancel", "--why", "wrong")["status"] == "cancelled"
     with pytest.raises(CommandError, match="already"):
         run("replay", job["id"], "--cancel", "--why", "wrong")
 
 
-@pytest.mark.parametrize("arguments", [["--yes"], ["--why", "x", "--rate", "0"], ["--consumer", "nobody"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--all", "--yes"], ["--all", "--why", "x", "--rate", "0"], ["--why", "x", "--yes"], ["--consumer", "nobody"]],
+)
 def test_a_replay_that_makes_no_sense_is_refused(acme: Consumer, arguments: list[str]) -> None:
     dead_letters(acme, 1)
     with pytest.raises(CommandError):

@@ -61,7 +61,7 @@ def tenant(uid: str, producer: Api) -> Tenant:
     }
     check_up.run(endpoint, transport=answering())
     api = Api(secret)
-    things["replay"] = api.post("replays/", {}).json()["id"]
+    things["replay"] = api.post("replays/", {"all": True}).json()["id"]
     return Tenant(api, things, {*things.values(), consumer.public_id})
 
 

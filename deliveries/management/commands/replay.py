@@ -15,6 +15,7 @@ from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
 from deliveries.console.shell import add_filters, progress, read_filters, table
 from deliveries.models import Replay
+from deliveries.replay import TooManyReplays
 from subscriptions import ids
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint
@@ -26,6 +27,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("job", nargs="?", default="", help="rpl_… of a replay to watch or cancel")
         add_filters(parser)
+        parser.add_argument(
+            "--all", action="store_true", help="every dead letter of everybody; needed without a filter"
+        )
         parser.add_argument("--rate", type=int, help="at most so many per second")
         parser.add_argument("--why", default="", help="for the audit log; needed to start or cancel one")
         parser.add_argument("--dry-run", action="store_true", help="say what would go, and do nothing")
@@ -51,6 +55,8 @@ class Command(BaseCommand):
 
     def _start(self, options: dict[str, Any]) -> Replay | None:
         asked = read_filters(options)
+        if not (asked.is_narrowed or options["all"]):
+            raise CommandError("Say which dead letters with a filter (--help shows them), or --all for every one.")
         found = matched(asked.filter)
         # Nothing found among those looked at is not nothing at all.
         if options["dry_run"] or not (found.count or found.is_more):
@@ -64,13 +70,16 @@ class Command(BaseCommand):
             self._show_preview(found, as_json=False)
             if input(f"Replay {_how_many(found)}? [y/N] ").strip().lower() != "y":
                 raise CommandError("Nothing was done.")
-        return actions.start(
-            asked.filter,
-            consumer=asked.consumer,
-            rate_per_second=options["rate"],
-            actor=Actor.of_command("replay"),
-            why=options["why"],
-        )
+        try:
+            return actions.start(
+                asked.filter,
+                consumer=asked.consumer,
+                rate_per_second=options["rate"],
+                actor=Actor.of_command("replay"),
+                why=options["why"],
+            )
+        except TooManyReplays as error:
+            raise CommandError(str(error)) from None
 
     def _cancel(self, job: Replay, options: dict[str, Any]) -> None:
         if not options["why"]:
@@ -111,7 +120,8 @@ class Command(BaseCommand):
 
 
 def _how_many(found: Matched) -> str:
-    return f"{found.count:,} deliveries{' or more (not all were counted)' if found.is_more else ''}"
+    noun = "delivery" if found.count == 1 and not found.is_more else "deliveries"
+    return f"{found.count:,} {noun}{' or more (not all were counted)' if found.is_more else ''}"
 
 
 def _find(public_id: str) -> Replay:
