@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import orjson
 from django.conf import settings
 from django.db import connection, transaction
 
-from deliveries import trial
+from deliveries import trial, trial_slots
 from deliveries.diagnose import Probe, Reply, accepted, diagnose, overall
 from deliveries.ingest import show_time
 from deliveries.prepare import Signer
@@ -55,8 +55,9 @@ def run(
         with transaction.atomic():
             _start(endpoint)
             before_sending()
+        spacing = trial_slots.pay(endpoint, count=len(get_args(Probe)))
         started_at = datetime.now(UTC)
-        replies = asyncio.run(_ask(endpoint, transport))
+        replies = asyncio.run(_ask(endpoint, transport, spacing=spacing))
     findings = diagnose(replies, fast_ms=_FAST_MS, slow_ms=_SLOW_MS)
     report = {
         "endpoint": endpoint.public_id,
@@ -82,14 +83,17 @@ def _start(endpoint: Endpoint) -> None:
             raise TooSoon
 
 
-async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> dict[Probe, Reply]:
-    """One after the other, so that the receiver is timed and not its queue; ends with the first that gets no answer."""
+async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None, *, spacing: float) -> dict[Probe, Reply]:
+    """One after the other, so that the receiver is timed and not its queue, and never faster than its rate limit; ends
+    with the first that gets no answer."""
     deadline = time.monotonic() + _BUDGET_SECONDS
     replies: dict[Probe, Reply] = {}
     async with transport or trial.transport() as carrier:
         for probe, request in _requests(endpoint, trial.signer(endpoint), now=int(time.time())):
             if probe == "plain" and not _refused(replies["genuine"]):
                 continue
+            if replies:
+                await asyncio.sleep(spacing)
             left = deadline - time.monotonic()
             if left <= 0:
                 break

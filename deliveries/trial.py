@@ -1,11 +1,10 @@
-"""A signed test event, sent now and answered for: no row is written, and the endpoint's health does not hear of it.
+"""A signed test event, sent now and answered for: no delivery is written, and the endpoint's health hears nothing.
 
 Asked for by hand, so it also goes to an endpoint that is paused or disabled: that is how one sees whether it works
 again. A kill switch stops it like everything else: while it is on, nothing goes out.
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,23 +15,18 @@ import orjson
 from django.conf import settings
 from django.db.models import Q
 
-from deliveries import prepare
+from deliveries import prepare, trial_slots
 from deliveries.ingest import show_time
 from deliveries.prepare import Signer
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.transport import GuardedTransport
+from deliveries.trial_slots import Busy as Busy
 from subscriptions import ids
 from subscriptions.models import Endpoint, Hold
 from subscriptions.targets import policy
 
-# A test holds a thread of the web server for as long as the receiver takes.
-_AT_ONCE = threading.BoundedSemaphore(4)
 # However patient its endpoint is with deliveries (seconds).
 _LONGEST = 10
-
-
-class Busy(Exception):
-    """As many tests as this process runs at once are under way."""
 
 
 class Held(Exception):
@@ -55,6 +49,7 @@ class Trial:
 def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None) -> Trial:
     with slot(endpoint):
         before_sending()
+        trial_slots.pay(endpoint)
         return asyncio.run(_run(endpoint))
 
 
@@ -81,15 +76,11 @@ async def _run(endpoint: Endpoint) -> Trial:
 
 @contextmanager
 def slot(endpoint: Endpoint) -> Iterator[None]:
-    """One of the few places for what is sent by hand; `Held` or `Busy` where there is none."""
+    """One of the few places for what is sent by hand; `Held` or `Busy` when nothing may be sent now."""
     if Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).exists():
         raise Held
-    if not _AT_ONCE.acquire(blocking=False):
-        raise Busy
-    try:
+    with trial_slots.slot(endpoint):
         yield
-    finally:
-        _AT_ONCE.release()
 
 
 def signer(endpoint: Endpoint) -> Signer:

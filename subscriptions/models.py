@@ -193,7 +193,8 @@ class Endpoint(models.Model):
 
 
 class Lane(models.Model):
-    """The hot row beside an endpoint: the claim locks it, the settler writes its health. Never locked by the API."""
+    """The hot row beside an endpoint: the claim locks it, the settler writes its health. The API locks it only to take
+    tokens and a place for a test, for a moment."""
 
     endpoint = models.OneToOneField(Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="lane")
     # Nothing is sent before this time: a Retry-After, a rate limit, a breaker's cool-down.
@@ -209,7 +210,7 @@ class Lane(models.Model):
     allowance = models.PositiveIntegerField(null=True, blank=True)
     # How many warnings about this run of failures went out.
     warning_count = models.PositiveSmallIntegerField(default=0)
-    # The rate limit's bucket. Only the claim takes from it, under the lane's lock.
+    # The rate limit's bucket. The claim and tests (trial_slots.py) take from it, under its lock; tests on credit.
     tokens = models.FloatField(default=0)
     tokens_at = models.DateTimeField(db_default=Now())
 

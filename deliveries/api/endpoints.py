@@ -168,10 +168,8 @@ def _sent_by_hand() -> Iterator[None]:
         yield
     except trial.Held:
         raise Problem(409, "held", "An operator holds everything back, so nothing goes out. Try again later.") from None
-    except trial.Busy:
-        raise Problem(
-            429, "too_many_tests", "Other tests are under way. Try again in a moment.", headers={"Retry-After": "5"}
-        ) from None
+    except trial.Busy as error:
+        raise Problem(429, error.code, str(error), headers={"Retry-After": str(error.retry_after_seconds)}) from None
     except check_up.TooSoon:
         raise Problem(
             429,

@@ -156,8 +156,8 @@ def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     try:
         shown = show_trial(manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request)))
-    except trial.Busy:
-        return back_to(request, here, refused="Other tests are under way. Try again in a moment.")
+    except trial.Busy as error:
+        return back_to(request, here, refused=str(error))
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     answer = None if shown["response_body"] is None else story.body_of(shown["response_body"].encode())
@@ -168,7 +168,9 @@ def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     here = reverse("admin:endpoint", args=[endpoint.public_id])
     try:
         manual_sends.run_check_up(endpoint, actor=actor_of(request), why=why_of(request))
-    except (trial.Busy, check_up.TooSoon):
+    except trial.Busy as error:
+        return back_to(request, here, refused=str(error))
+    except check_up.TooSoon:
         return back_to(request, here, refused="One is under way, or was a moment ago. Try again in a moment.")
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")

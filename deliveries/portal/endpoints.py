@@ -17,6 +17,7 @@ from deliveries.browse.filter import Filter
 from deliveries.models import Delivery
 from deliveries.portal import forms, words
 from deliveries.portal.page import actor, back_to, missing, render
+from deliveries.replay import TooManyReplays
 from subscriptions import endpoints
 from subscriptions.actions.endpoints import create
 from subscriptions.api.serializers import RotateIn
@@ -118,7 +119,9 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
         return missing(request, consumer, "endpoint")
     try:
         manual_sends.run_check_up(found, actor=actor(request), why="")
-    except (trial.Busy, check_up.TooSoon):
+    except trial.Busy as error:
+        return back_to(request, _page_of(found), refused=str(error))
+    except check_up.TooSoon:
         return back_to(request, _page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
     except trial.Held:
         return back_to(request, _page_of(found), refused="An operator holds everything back: nothing goes out.")
@@ -131,9 +134,13 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
     if found is None:
         return missing(request, consumer, "endpoint")
     wanted = Filter(consumer_id=consumer.id, endpoint_id=found.id)
-    job = replays.start(wanted, consumer=consumer, rate_per_second=None, actor=actor(request), why="")
-    done = f"{job.matched} go out again, as fast as the endpoint's limits allow."
-    return back_to(request, _page_of(found), done=done)
+    try:
+        job = replays.start(wanted, consumer=consumer, rate_per_second=None, actor=actor(request), why="")
+    except TooManyReplays as error:
+        return back_to(request, _page_of(found), refused=str(error))
+    many = f"{job.matched:,}{' or more' if job.matched_is_minimum else ''}"
+    goes = "goes" if many == "1" else "go"
+    return back_to(request, _page_of(found), done=f"{many} {goes} out again, as fast as the endpoint's limits allow.")
 
 
 def delete(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:

@@ -1,0 +1,152 @@
+"""Who may send a test or a check-up now. They go out by hand and outside the queue, and still within every limit:
+
+1. Of this process, a quarter of the web server's threads at most: a test holds one for as long as its receiver takes.
+2. Of a consumer, one at a time across all processes. One that took long is followed by a pause of the same length, so
+   that a receiver that hangs leaves the process's places to others half of the time.
+3. Of an endpoint, within `max_in_flight` and `rate_limit_per_second`: the claim counts a test as a request in flight
+   (claim.py), a test that finds no room is refused, and it takes its tokens out of the endpoint's bucket.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from subscriptions import ids
+from subscriptions.models import Endpoint
+
+# Of 16 threads that the web server has for requests (local/programs.py, Dockerfile).
+_AT_ONCE = threading.BoundedSemaphore(4)
+# Longer than any test or check-up takes, its wait for tokens included: after a crash the slot is free then (seconds).
+_LEASE_SECONDS = 40
+# A test that took no longer than this needs no pause (seconds).
+_SHORT_SECONDS = 1.0
+
+LOCK_LANE = "SELECT FROM subscriptions_lane WHERE endpoint_id = %(endpoint_id)s FOR NO KEY UPDATE"
+"""As the claim does: until the end of the transaction nothing is claimed for this endpoint."""
+
+TAKE_SLOT = """
+    INSERT INTO deliveries_trialslot (consumer_id, endpoint_id, token, ends_at, free_at)
+    VALUES (
+        %(consumer_id)s, %(endpoint_id)s, %(token)s, statement_timestamp() + %(lease)s * interval '1 second',
+        statement_timestamp() + %(lease)s * interval '1 second'
+    )
+    ON CONFLICT (consumer_id) DO UPDATE SET endpoint_id = excluded.endpoint_id, token = excluded.token,
+        ends_at = excluded.ends_at, free_at = excluded.free_at
+    WHERE deliveries_trialslot.free_at <= statement_timestamp()
+"""
+"""Takes a consumer's slot if it is free. Of two who ask at the same moment, one gets it."""
+
+IS_FULL = """
+    SELECT count(*) >= (SELECT max_in_flight FROM subscriptions_endpoint WHERE id = %(endpoint_id)s)
+    FROM deliveries_delivery WHERE endpoint_id = %(endpoint_id)s AND state = 'in_flight'
+"""
+"""Whether an endpoint has as many requests in flight as it may have."""
+
+WAIT_FOR_SLOT = """
+    SELECT extract(epoch FROM free_at - statement_timestamp())::float8 FROM deliveries_trialslot
+    WHERE consumer_id = %(consumer_id)s
+"""
+"""The seconds until a consumer's slot is free, at the latest."""
+
+FREE_SLOT = """
+    UPDATE deliveries_trialslot
+    SET ends_at = statement_timestamp(), free_at = statement_timestamp() + %(pause)s * interval '1 second'
+    WHERE consumer_id = %(consumer_id)s AND token = %(token)s
+"""
+"""Frees a slot that is still held by this token."""
+
+PAY = """
+    WITH bucket AS (
+        -- As the claim counts them.
+        SELECT endpoint.rate_limit_per_second AS rate, least(
+            greatest(1, endpoint.rate_limit_per_second / 10.0),
+            CASE WHEN lane.tokens_at <= statement_timestamp() THEN lane.tokens
+                + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second END
+        )::float8 AS tokens
+        FROM subscriptions_lane lane JOIN subscriptions_endpoint endpoint ON endpoint.id = lane.endpoint_id
+        WHERE lane.endpoint_id = %(endpoint_id)s AND endpoint.rate_limit_per_second IS NOT NULL
+    )
+    UPDATE subscriptions_lane lane
+    SET tokens = bucket.tokens - %(count)s, tokens_at = statement_timestamp(),
+        opens_at = CASE WHEN bucket.tokens - %(count)s < 1 AND NOT breaker_open THEN greatest(
+            opens_at, statement_timestamp() + (1 - bucket.tokens + %(count)s) / bucket.rate * interval '1 second'
+        ) ELSE opens_at END
+    FROM bucket WHERE lane.endpoint_id = %(endpoint_id)s
+    RETURNING greatest(0, (1 - bucket.tokens) / bucket.rate)::float8, (1.0 / bucket.rate)::float8
+"""
+"""Takes tokens for tests, on credit if need be: how long to wait for the first, and from one to the next (seconds).
+Deliveries go on when the credit is paid back, so that both together keep to the rate."""
+
+
+class Busy(Exception):
+    """Nothing was sent, because others are under way. Says which."""
+
+    code = "too_many_tests"
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = max(1, round(retry_after_seconds))
+
+
+class EndpointFull(Busy):
+    """The endpoint has as many requests in flight as it may have."""
+
+    code = "endpoint_full"
+
+
+@contextmanager
+def slot(endpoint: Endpoint) -> Iterator[None]:
+    """A place for a test of this endpoint, or `Busy`."""
+    if not _AT_ONCE.acquire(blocking=False):
+        raise Busy("Tests of other consumers take all places. Try again in a moment.", retry_after_seconds=5)
+    try:
+        token, began = _take(endpoint), time.monotonic()
+        try:
+            yield
+        finally:
+            _free(endpoint, token, held_seconds=time.monotonic() - began)
+    finally:
+        _AT_ONCE.release()
+
+
+def pay(endpoint: Endpoint, *, count: int = 1) -> float:
+    """Waits until the endpoint's rate limit lets the first of so many requests go; the seconds between them."""
+    with connection.cursor() as cursor:
+        cursor.execute(PAY, {"endpoint_id": endpoint.id, "count": count})
+        [wait, spacing] = cursor.fetchone() or [0.0, 0.0]
+    time.sleep(wait)
+    return float(spacing)
+
+
+@transaction.atomic
+def _take(endpoint: Endpoint) -> UUID:
+    given = {"endpoint_id": endpoint.id, "consumer_id": endpoint.consumer_id, "token": ids.new_uuid()}
+    with connection.cursor() as cursor:
+        # Lock first, count second: a claim that was under way meanwhile is counted.
+        cursor.execute(LOCK_LANE, {"endpoint_id": endpoint.id})
+        cursor.execute(TAKE_SLOT, given | {"lease": _LEASE_SECONDS})
+        if cursor.rowcount != 1:
+            cursor.execute(WAIT_FOR_SLOT, {"consumer_id": endpoint.consumer_id})
+            [seconds] = cursor.fetchone() or [1.0]
+            raise Busy(
+                "A test or check-up of this consumer is under way, or took long a moment ago. One runs at a time.",
+                retry_after_seconds=seconds,
+            )
+        cursor.execute(IS_FULL, {"endpoint_id": endpoint.id})
+        if (cursor.fetchone() or [False])[0]:
+            raise EndpointFull(
+                "The endpoint has as many requests in flight as it may have (max_in_flight), and a test would be one"
+                " more. Try again in a moment.",
+                retry_after_seconds=1,
+            )
+    return given["token"]
+
+
+def _free(endpoint: Endpoint, token: UUID, *, held_seconds: float) -> None:
+    pause = held_seconds if held_seconds > _SHORT_SECONDS else 0
+    with connection.cursor() as cursor:
+        cursor.execute(FREE_SLOT, {"consumer_id": endpoint.consumer_id, "token": token, "pause": pause})
