@@ -4,7 +4,8 @@
 2. Of a consumer, one at a time across all processes. One that took long is followed by a pause of the same length, so
    that a receiver that hangs leaves the process's places to others half of the time.
 3. Of an endpoint, within `max_in_flight` and `rate_limit_per_second`: the claim counts a test as a request in flight
-   (claim.py), a test that finds no room is refused, and it takes its tokens out of the endpoint's bucket.
+   (claim.py), so one that finds no room waits a moment for the next place, and is refused where none comes free. It
+   takes its tokens out of the endpoint's bucket.
 """
 
 import threading
@@ -23,7 +24,9 @@ _AT_ONCE = threading.BoundedSemaphore(4)
 # Longer than any test or check-up takes, its wait for tokens included: after a crash the slot is free then (seconds).
 _LEASE_SECONDS = 40
 # A test that took no longer than this needs no pause (seconds).
-_SHORT_SECONDS = 1.0
+_SHORT_SECONDS = 2.0
+# How long to wait for one of the endpoint's requests in flight to end, and how often to look (seconds).
+_ROOM_SECONDS, _LOOK_SECONDS = 1.5, 0.05
 
 LOCK_LANE = "SELECT FROM subscriptions_lane WHERE endpoint_id = %(endpoint_id)s FOR NO KEY UPDATE"
 """As the claim does: until the end of the transaction nothing is claimed for this endpoint."""
@@ -106,6 +109,7 @@ def slot(endpoint: Endpoint) -> Iterator[None]:
     try:
         token, began = _take(endpoint), time.monotonic()
         try:
+            _wait_for_room(endpoint)
             yield
         finally:
             _free(endpoint, token, held_seconds=time.monotonic() - began)
@@ -126,7 +130,7 @@ def pay(endpoint: Endpoint, *, count: int = 1) -> float:
 def _take(endpoint: Endpoint) -> UUID:
     given = {"endpoint_id": endpoint.id, "consumer_id": endpoint.consumer_id, "token": ids.new_uuid()}
     with connection.cursor() as cursor:
-        # Lock first, count second: a claim that was under way meanwhile is counted.
+        # No claim is under way meanwhile, and the next one sees the slot.
         cursor.execute(LOCK_LANE, {"endpoint_id": endpoint.id})
         cursor.execute(TAKE_SLOT, given | {"lease": _LEASE_SECONDS})
         if cursor.rowcount != 1:
@@ -136,14 +140,26 @@ def _take(endpoint: Endpoint) -> UUID:
                 "A test or check-up of this consumer is under way, or took long a moment ago. One runs at a time.",
                 retry_after_seconds=seconds,
             )
-        cursor.execute(IS_FULL, {"endpoint_id": endpoint.id})
-        if (cursor.fetchone() or [False])[0]:
+    return given["token"]
+
+
+def _wait_for_room(endpoint: Endpoint) -> None:
+    """The claim leaves the place of the next request that ends to the test."""
+    deadline = time.monotonic() + _ROOM_SECONDS
+    while _is_full(endpoint):
+        if time.monotonic() >= deadline:
             raise EndpointFull(
                 "The endpoint has as many requests in flight as it may have (max_in_flight), and a test would be one"
                 " more. Try again in a moment.",
                 retry_after_seconds=1,
             )
-    return given["token"]
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_full(endpoint: Endpoint) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(IS_FULL, {"endpoint_id": endpoint.id})
+        return bool((cursor.fetchone() or [False])[0])
 
 
 def _free(endpoint: Endpoint, token: UUID, *, held_seconds: float) -> None:

@@ -41,7 +41,7 @@ GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("events", "POST"): {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 1}},
     ("event-batch", "POST"): {"events": [{"consumer": "acme", "type": "invoice.paid", "data": {"amount": 1}}]},
     ("delivery-replay", "POST"): {},
-    ("replays", "POST"): {"state": "dead", "rate_per_second": 5},
+    ("replays", "POST"): {"state": "dead", "all": True, "rate_per_second": 5},
     ("replay-cancel", "POST"): {},
 }
 # POSTs that send requests at once and change nothing: doing them twice is what somebody asked for.
