@@ -180,6 +180,19 @@ MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
 # How many replay jobs of one consumer may run at once, whoever started them. Jobs of no certain consumer do not count.
 MAX_RUNNING_REPLAYS_PER_CONSUMER = env.int("MAX_RUNNING_REPLAYS_PER_CONSUMER", default=10)
 
+# ── The web server ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Requests a web process works on at a time, each with a database connection. Waiting for a body takes none.
+WEB_SLOTS = env.int("WEB_SLOTS", default=16)
+# A body has so long to arrive (seconds), and a second more for each of so many bytes; then the answer is 408.
+REQUEST_BODY_TIMEOUT_SECONDS = env.float("REQUEST_BODY_TIMEOUT_SECONDS", default=10)
+REQUEST_BODY_MIN_BYTES_PER_SECOND = env.int("REQUEST_BODY_MIN_BYTES_PER_SECOND", default=64 * 1024)
+# Largest body of a form in the console and the portal (bytes). The signature debugger takes what an event may hold.
+MAX_PAGE_BODY_BYTES = env.int("MAX_PAGE_BODY_BYTES", default=32 * 1024)
+# A connection on which we spoke last and nothing has moved for so long is cut (seconds). Longer than the web server's
+# own patience between requests (30).
+CONNECTION_STALL_SECONDS = env.float("CONNECTION_STALL_SECONDS", default=40)
+
 # ── Deliveries out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 # Requests in flight per worker process. A slow receiver costs a coroutine, never a worker.

@@ -12,12 +12,11 @@ django.setup(set_prefix=False)
 
 from deliveries.api.emit import ShortWay  # noqa: E402  (needs the apps)
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
-from webhooks_platform.farewell import close_with_their_threads  # noqa: E402  (needs the settings)
 from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
+from webhooks_platform.web.door import Door, InSlot  # noqa: E402  (needs the settings)
 
-application = ShortWay(cast(WSGIApplication, Handler()))
 refuse_nonsense()
-close_with_their_threads()
+application = Door(ShortWay(InSlot(cast(WSGIApplication, Handler()))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.

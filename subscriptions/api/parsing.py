@@ -33,13 +33,16 @@ class StrictJSONParser(BaseParser):
         charset = _charset(media_type or "")
         if charset not in ("", "utf-8", "utf8", "us-ascii"):
             raise Problem(415, "unsupported_charset", "Send UTF-8.")
+        announced = _announced(context.get("request"))
+        if announced > limit:
+            raise too_large(limit)
         try:
             raw = stream.read(limit + 1)
         except RequestDataTooBig:
             raise too_large(limit) from None
         if len(raw) > limit:
             raise too_large(limit)
-        if len(raw) < _announced(context.get("request")):
+        if len(raw) < announced:
             # Who hung up meant to say more, also where what came makes sense by itself.
             raise _invalid("The body is shorter than its Content-Length.")
         return loads(raw)

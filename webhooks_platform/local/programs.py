@@ -47,7 +47,10 @@ def background(folder: DataFolder, env: Mapping[str, str]) -> list[Program]:
 def _web(folder: DataFolder, env: Mapping[str, str], options: Options) -> Program:
     arguments = ["-m", "granian", "--interface", "wsgi", "webhooks_platform.wsgi:application"]
     arguments += ["--host", options.host, "--port", str(options.port), "--no-ws", "--no-access-log"]
-    arguments += ["--workers", "2", "--blocking-threads", "16", "--backlog", "1024"]
+    # A thread for every connection it takes; WEB_SLOTS says how many work at a time (webhooks_platform/web/). Over
+    # HTTP/2, and before it knows which version a client speaks, it waits for ever.
+    arguments += ["--workers", "2", "--http", "1", "--backlog", "1024", "--backpressure", "500"]
+    arguments += ["--blocking-threads", "512"]
     # A worker of it that crashes comes back by itself; one that hangs on the way out is not waited for.
     arguments += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
     return _python(folder, env, name="web", arguments=arguments, stage=PLATFORM, death_signal=signal.SIGTERM)

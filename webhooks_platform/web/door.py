@@ -1,0 +1,94 @@
+"""The first and the last WSGI application before Django: a body is bounded in size and time, and work takes a slot.
+
+Between them stands the short way (`deliveries/api/emit.py`), which reads the body before it needs the database.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
+
+from django.conf import settings
+
+from webhooks_platform.web.bodies import Body, BodyCutShort, BodyTooSlow, Clock
+from webhooks_platform.web.refusals import Refusal, cut_short, too_large
+from webhooks_platform.web.slots import Slots
+from webhooks_platform.web.stalled import StalledConnections
+
+Environ = dict[str, Any]
+
+# Where a request carries its Body: `wsgi.input` may be replaced by one that was read.
+BODY = "webhooks.body"
+
+# Where an event's whole body is pasted into a form, in which a character may take three.
+_SIGNATURE_DEBUGGER = "/portal/signatures/"
+
+
+class Door:
+    def __init__(self, inner: WSGIApplication) -> None:
+        stalled = StalledConnections(seconds=settings.CONNECTION_STALL_SECONDS)
+        self._inner = inner
+        self._slots = Slots(settings.WEB_SLOTS)
+        self._clock = Clock(every_tick=stalled.cut_now_and_then)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        path: str = environ["PATH_INFO"]
+        length = _length(environ)
+        is_form = not path.startswith("/api/")
+        if is_form and length > (limit := _page_limit(path)):
+            return _refuse(start_response, too_large(path, limit))
+        body = Body(
+            environ["wsgi.input"],
+            path=path,
+            length=length,
+            seconds=settings.REQUEST_BODY_TIMEOUT_SECONDS + length / settings.REQUEST_BODY_MIN_BYTES_PER_SECOND,
+            slots=self._slots,
+            clock=self._clock,
+            is_form=is_form,
+        )
+        environ["wsgi.input"] = environ[BODY] = body
+        try:
+            return _whole(self._inner(environ, start_response))
+        except BodyTooSlow:
+            return []
+        except BodyCutShort:
+            return _refuse(start_response, cut_short(path))
+        finally:
+            body.give_slot_back()
+
+
+class InSlot:
+    """Django, which may ask the database at any time."""
+
+    def __init__(self, django: WSGIApplication) -> None:
+        self._django = django
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        environ[BODY].take_slot()
+        return self._django(environ, start_response)
+
+
+def _length(environ: Environ) -> int:
+    given = environ.get("CONTENT_LENGTH") or ""
+    # The web server has refused whatever is no number. Without a length nothing is read (411 under /api/).
+    return int(given) if given.isdecimal() else 0
+
+
+def _page_limit(path: str) -> int:
+    limit: int = settings.MAX_PAGE_BODY_BYTES
+    return max(limit, 4 * settings.MAX_BODY_BYTES) if path == _SIGNATURE_DEBUGGER else limit
+
+
+def _whole(answer: Iterable[bytes]) -> list[bytes]:
+    """In one piece: handed over bit by bit, an answer would hold its thread for as long as a slow reader likes."""
+    if isinstance(answer, list):
+        return answer
+    try:
+        return [b"".join(answer)]
+    finally:
+        if hasattr(answer, "close"):
+            answer.close()
+
+
+def _refuse(start_response: StartResponse, refusal: Refusal) -> list[bytes]:
+    start_response(refusal.status_line, refusal.headers)
+    return [refusal.body]
