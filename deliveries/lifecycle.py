@@ -1,14 +1,20 @@
 """An endpoint's life where it touches deliveries: changed, paused, resumed, deleted. Nothing owed is forgotten."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from deliveries import bell
 from deliveries.models import Delivery, DeliveryState, Notice, NoticeKind
-from subscriptions import endpoints
+from subscriptions import endpoints, ids
 from subscriptions.models import Endpoint, Lane
+
+# Notices of what people do, which may be as often as they like; the others follow from deliveries.
+_BY_HAND = (NoticeKind.PAUSED, NoticeKind.RESUMED)
+_KEPT_PER_DAY = 20
 
 LOCK_KEYS = """
     SELECT held.id FROM deliveries_orderingkey held
@@ -123,3 +129,14 @@ def _run(statement: str, endpoint: Endpoint) -> None:
 
 def _note(endpoint: Endpoint, kind: NoticeKind, reason: str) -> None:
     Notice.objects.create(endpoint=endpoint, kind=kind, reason=reason)
+    if kind in _BY_HAND:
+        _keep_newest(endpoint)
+
+
+def _keep_newest(endpoint: Endpoint) -> None:
+    """Who pauses and resumes in a loop writes no history: of one day, the newest notices are kept."""
+    yesterday = ids.first_at(timezone.now() - timedelta(days=1))
+    of_today = Notice.objects.filter(endpoint=endpoint, kind__in=_BY_HAND, id__gte=yesterday)
+    too_many = list(of_today.order_by("-id").values_list("id", flat=True)[_KEPT_PER_DAY : _KEPT_PER_DAY + 100])
+    if too_many:
+        Notice.objects.filter(id__in=too_many).delete()

@@ -112,6 +112,21 @@ FORGET_REPLAYS = """
 """
 """Deletes the next old replay jobs that are over, with what they still remember of deliveries that wait."""
 
+FORGET_ENDPOINTS = """
+    WITH old AS (
+        SELECT id FROM subscriptions_endpoint
+        WHERE id > %(position)s AND id < %(before)s AND deleted_at < uuid_extract_timestamp(%(before)s::uuid)
+        ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), empty AS (
+        SELECT id FROM old WHERE NOT EXISTS (SELECT FROM deliveries_delivery WHERE endpoint_id = old.id)
+    ), told AS (DELETE FROM deliveries_notice WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
+    ), checked AS (DELETE FROM subscriptions_checkup WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
+    ), lanes AS (DELETE FROM subscriptions_lane WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
+    ), gone AS (DELETE FROM subscriptions_endpoint WHERE id = ANY (ARRAY(SELECT id FROM empty)))
+    SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
+"""
+"""Deletes the next endpoints that were deleted long ago and have no delivery left, with all that was kept of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Days:
@@ -123,6 +138,7 @@ class Days:
     dead: int
     # What people did by hand: audit entries and finished replay jobs.
     deeds: int
+    deleted_endpoints: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,7 @@ def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
         "notices": _Step(FORGET_RECORDS.format(table="deliveries_notice", over="true"), longest),
         "audit": _Step(FORGET_RECORDS.format(table="subscriptions_auditentry", over="true"), days.deeds),
         "replays": _Step(FORGET_REPLAYS, days.deeds),
+        "endpoints": _Step(FORGET_ENDPOINTS, days.deleted_endpoints),
     }
     return {name: _forget(name, step, now, batches) for name, step in steps.items()}
 

@@ -113,6 +113,7 @@ def forget() -> None:
         delivered=settings.RETENTION_DELIVERED_DAYS,
         dead=settings.RETENTION_DEAD_DAYS,
         deeds=settings.RETENTION_AUDIT_DAYS,
+        deleted_endpoints=settings.RETENTION_DELETED_ENDPOINT_DAYS,
     )
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
     rollup.sum_up(now=timezone.now())

@@ -21,6 +21,10 @@ class TooManyEndpoints(Exception):
     """The consumer has as many endpoints as this deployment allows."""
 
 
+class TooManyNewEndpoints(Exception):
+    """The consumer has made as many endpoints within a day as this deployment allows, deleted ones included."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rotated:
     secret: str
@@ -50,6 +54,9 @@ def create(
         >= settings.MAX_ENDPOINTS_PER_CONSUMER
     ):
         raise TooManyEndpoints
+    yesterday = ids.first_at(timezone.now() - timedelta(days=1))
+    if Endpoint.objects.filter(consumer=consumer, id__gte=yesterday).count() >= settings.MAX_NEW_ENDPOINTS_PER_DAY:
+        raise TooManyNewEndpoints
     endpoint_id = ids.new_uuid()
     secret = new_secret()
     endpoint = Endpoint.objects.create(

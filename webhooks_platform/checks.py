@@ -110,6 +110,9 @@ def _limits() -> Iterator[Finding]:
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
         "MAX_KEYS_PER_CONSUMER": (1, 10_000),
         "MAX_RUNNING_REPLAYS_PER_CONSUMER": (1, 100_000),
+        "MAX_NEW_ENDPOINTS_PER_DAY": (1, 1_000_000),
+        # Not below two: those of the last day are counted.
+        "RETENTION_DELETED_ENDPOINT_DAYS": (2, 36_500),
     }
     for name, (low, high) in ranges.items():
         if not low <= getattr(settings, name) <= high:

@@ -37,6 +37,20 @@ class TextFormatter(logging.Formatter):
         return "\n".join([*lines, self.formatException(record.exc_info)] if record.exc_info else lines)
 
 
+class RefusalsInOneLine(logging.Filter):
+    """Django logs a refused request (a Host that is not ours, too many fields) with its stack, as if we had failed.
+
+    Anybody can send such a request, so it is worth one line and no more.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("django.security"):
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.msg, record.args = " ".join(record.getMessage()[:300].split()), ()
+        return True
+
+
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 

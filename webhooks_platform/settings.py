@@ -177,6 +177,8 @@ API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
 MAX_KEYS_PER_CONSUMER = env.int("MAX_KEYS_PER_CONSUMER", default=50)
 # How many endpoints one consumer may have.
 MAX_ENDPOINTS_PER_CONSUMER = env.int("MAX_ENDPOINTS_PER_CONSUMER", default=50)
+# How many it may make within a day, deleted ones included.
+MAX_NEW_ENDPOINTS_PER_DAY = env.int("MAX_NEW_ENDPOINTS_PER_DAY", default=1000)
 # How many replay jobs of one consumer may run at once, whoever started them. Jobs of no certain consumer do not count.
 MAX_RUNNING_REPLAYS_PER_CONSUMER = env.int("MAX_RUNNING_REPLAYS_PER_CONSUMER", default=10)
 
@@ -272,6 +274,8 @@ RETENTION_DEAD_DAYS = env.int("RETENTION_DEAD_DAYS", default=180)
 RETENTION_AUDIT_DAYS = env.int("RETENTION_AUDIT_DAYS", default=730)
 # The console's statistics by the hour and the day; those by the minute are kept for two days.
 RETENTION_STATISTICS_DAYS = env.int("RETENTION_STATISTICS_DAYS", default=90)
+# Endpoints that were deleted, once no delivery of theirs is left.
+RETENTION_DELETED_ENDPOINT_DAYS = env.int("RETENTION_DELETED_ENDPOINT_DAYS", default=7)
 # Links to the portal and their sessions: who was let in, by whom, when.
 RETENTION_VISIT_DAYS = env.int("RETENTION_VISIT_DAYS", default=90)
 # API keys that were revoked or have expired. What they did is in the audit log.
@@ -335,7 +339,15 @@ LOGGING = {
         "json": {"()": "webhooks_platform.logs.JsonFormatter"},
         "text": {"()": "webhooks_platform.logs.TextFormatter"},
     },
-    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": LOG_FORMAT}},
+    "filters": {"refusals": {"()": "webhooks_platform.logs.RefusalsInOneLine"}},
+    "handlers": {
+        "stdout": {
+            "class": "logging.StreamHandler",
+            "stream": "ext://sys.stdout",
+            "formatter": LOG_FORMAT,
+            "filters": ["refusals"],
+        }
+    },
     "root": {"handlers": ["stdout"], "level": LOG_LEVEL},
     "loggers": {
         "celery": {"level": "WARNING"},

@@ -74,6 +74,8 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
             made, secret = create(consumer=consumer, **form.fields, actor=actor(request), why="")
         except endpoints.TooManyEndpoints:
             form = form.refused("You have as many endpoints as you may have. Delete one first.")
+        except endpoints.TooManyNewEndpoints:
+            form = form.refused("You have made as many endpoints as you may within a day. Change one instead, or wait.")
         else:
             return _secret(request, consumer, made, secret, title="Your endpoint and its secret")
     return _form(request, consumer, form, title="New endpoint")

@@ -135,6 +135,13 @@ class EndpointList(ApiView):
                 raise Problem(
                     409, "too_many_endpoints", "This consumer has as many endpoints as it may have. Delete one first."
                 ) from None
+            except endpoints.TooManyNewEndpoints:
+                raise Problem(
+                    429,
+                    "too_many_new_endpoints",
+                    "This consumer has made as many endpoints as it may within a day. Change one instead, or wait.",
+                    headers={"Retry-After": "3600"},
+                ) from None
             return 201, {**show_endpoint(endpoint), "secret": secret}
 
         return self.once(request, work)

@@ -157,7 +157,7 @@ def test_readers_that_read_nothing_hold_no_thread_and_are_cut_off(
     start_stack: StartStack, emit: Callable[[Stack], httpx.Response]
 ) -> None:
     """Static files are the largest answers that anybody may ask for."""
-    stack = start_stack("web", GRANIAN_HTTP1_HEADER_READ_TIMEOUT="500", CONNECTION_STALL_SECONDS="1")
+    stack = start_stack("web", GRANIAN_HTTP1_HEADER_READ_TIMEOUT="500", CONNECTION_STALL_SECONDS="3")
     files = "".join("GET /static/unfold/css/styles.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" for _ in range(40))
     with slow_clients(stack.url, files.encode(), count=40) as clients:
         assert [emit(stack).status_code for _ in range(20)] == [202] * 20

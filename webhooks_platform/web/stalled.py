@@ -19,8 +19,10 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 _DESCRIPTORS = Path("/proc/self/fd")
-# Of the kernel's `struct tcp_info`: milliseconds since data was last sent (byte 44), and since it last came (52).
-_TCP_INFO = struct.Struct("=44xI4xI")
+# Of the kernel's `struct tcp_info`: the state, milliseconds since data was last sent (byte 44), and since it last came
+# (byte 52).
+_TCP_INFO = struct.Struct("=B43xI4xI")
+_ESTABLISHED, _CLOSE_WAIT = 1, 8
 
 
 class StalledConnections:
@@ -52,11 +54,13 @@ class StalledConnections:
 
     def _is_stalled(self, one: socket.socket) -> bool:
         try:
-            sent_ms, came_ms = _TCP_INFO.unpack(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
         except OSError:
             return False
+        state, sent_ms, came_ms = _TCP_INFO.unpack(info)
         limit_ms = self._seconds * 1000
-        return bool(limit_ms < sent_ms < came_ms or sent_ms > 10 * limit_ms)
+        is_still = limit_ms < sent_ms < came_ms or sent_ms > 10 * limit_ms
+        return bool(state in (_ESTABLISHED, _CLOSE_WAIT) and is_still)
 
 
 def _own_sockets() -> Iterator[socket.socket]:
