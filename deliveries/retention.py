@@ -115,7 +115,7 @@ FORGET_REPLAYS = """
 FORGET_ENDPOINTS = """
     WITH old AS (
         SELECT id FROM subscriptions_endpoint
-        WHERE id > %(position)s AND id < %(before)s AND deleted_at < uuid_extract_timestamp(%(before)s::uuid)
+        WHERE id > %(position)s AND id < %(before)s AND deleted_at < %(until)s
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ), empty AS (
         SELECT id FROM old WHERE NOT EXISTS (SELECT FROM deliveries_delivery WHERE endpoint_id = old.id)
@@ -168,10 +168,10 @@ def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
 
 
 def _forget(name: str, step: _Step, now: datetime, batches: int) -> int:
-    before, week = ids.first_at(now - timedelta(days=step.kept_days)), f"{name} {now:%G-W%V}"
+    until, week = now - timedelta(days=step.kept_days), f"{name} {now:%G-W%V}"
     total = 0
     for _ in range(batches):
-        count = _forget_batch(week, step, before)
+        count = _forget_batch(week, step, until)
         total += count
         if count < _BATCH:
             break
@@ -180,15 +180,15 @@ def _forget(name: str, step: _Step, now: datetime, batches: int) -> int:
 
 
 @transaction.atomic
-def _forget_batch(week: str, step: _Step, before: UUID) -> int:
+def _forget_batch(week: str, step: _Step, until: datetime) -> int:
     keeper, _ = Housekeeping.objects.select_for_update().get_or_create(name=week, defaults={"position": _NOTHING})
     with connection.cursor() as cursor:
-        window: dict[str, Any] = {"position": keeper.position, "before": before, "limit": _BATCH}
+        window: dict[str, Any] = {"position": keeper.position, "before": ids.first_at(until), "limit": _BATCH}
         held: list[UUID] = []
         if step.hold is not None:
             cursor.execute(step.hold, window)
             held = [row[0] for row in cursor.fetchall()]
-        cursor.execute(step.statement, {**window, "held": held})
+        cursor.execute(step.statement, {**window, "held": held, "until": until})
         [last, count] = cursor.fetchone() or [None, 0]
     if last is not None:
         Housekeeping.objects.filter(name=week).update(position=last)

@@ -228,7 +228,7 @@ def test_only_this_weeks_positions_are_kept(acme: Consumer) -> None:
     for days in (31, 45, 100):
         forget_after(days)
 
-    assert Housekeeping.objects.count() == 8
+    assert Housekeeping.objects.count() == 9
 
 
 def test_the_periodic_task_keeps_what_is_young(acme: Consumer) -> None:
