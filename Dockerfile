@@ -1,6 +1,9 @@
 # One image for every process: web, workers, beat and `manage.py`. docker-compose.yml says which runs what.
 
-FROM python:3.12-slim AS build
+# By digest, where you pin it: --build-arg PYTHON_IMAGE=python:3.12-slim@sha256:… (SECURITY.md).
+ARG PYTHON_IMAGE=python:3.12-slim
+
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /app
 # No pip inside: nothing is installed after this stage.
 RUN python -m venv --without-pip /venv
@@ -13,7 +16,7 @@ RUN ENV_FILE= SECRET_KEY=for-this-step-only /venv/bin/python manage.py collectst
     && rm -r locks \
     && /venv/bin/python -m compileall -q .
 
-FROM python:3.12-slim
+FROM ${PYTHON_IMAGE}
 # Compiled here, because the running container can write nothing down: without this, each process and each health check
 # would compile the standard library anew.
 RUN python -m compileall -q -x '/(test|idlelib|tkinter|turtledemo|ensurepip|lib2to3|site-packages)/' \

@@ -1,5 +1,6 @@
 """deploy/nginx.conf with a real nginx, in front of a web server of the test's."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -38,7 +39,9 @@ def running_proxy(folder: Path, *, upstream: str) -> Iterator[str]:
     """Its URL."""
     port = free_port()
     path = configure(folder, port=port, upstream=upstream)
-    command = [nginx(), "-c", str(path), "-e", str(folder / "error.log"), "-g", "daemon off;"]
+    # Started by root, its workers would be somebody who may not write here. In the container nobody is root.
+    words = "daemon off; user root;" if os.getuid() == 0 else "daemon off;"
+    command = [nginx(), "-c", str(path), "-e", str(folder / "error.log"), "-g", words]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield f"http://127.0.0.1:{port}"

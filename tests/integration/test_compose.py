@@ -20,14 +20,15 @@ from webhooks_platform.local.folder import DataFolder
 ROOT = Path(settings.BASE_DIR)
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
-SECRETS = ["SECRET_KEY", "ENCRYPTION_KEYS", "POSTGRES_PASSWORD"]
+PROXY = (ROOT / "deploy/nginx.conf").read_text()
+SECRETS = ["SECRET_KEY", "ENCRYPTION_KEYS", "POSTGRES_PASSWORD", "VALKEY_PASSWORD"]
 PROCESSES = ["web", "deliveries", "background", "beat"]
 VALUES = dict.fromkeys(SECRETS, "given")
 
 
 def services() -> dict[str, str]:
     """Each service's part of the compose file."""
-    text = COMPOSE.partition("\nservices:\n")[2].partition("\nvolumes:\n")[0]
+    text = COMPOSE.partition("\nservices:\n")[2].partition("\nvolumes:\n")[0].partition("\nnetworks:\n")[0]
     _, *parts = re.split(r"^  (\w+):\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
@@ -83,7 +84,7 @@ def test_docker_compose_asks_for_a_missing_secret_by_name(compose: list[str], mi
 
 def test_no_secret_has_a_default() -> None:
     used = [(name, rest) for name, rest in re.findall(r"\$\{(\w+)([^}]*)\}", COMPOSE) if name in SECRETS]
-    assert sorted(name for name, _ in used) == sorted(SECRETS)
+    assert {name for name, _ in used} == set(SECRETS)
     assert [name for name, rest in used if not rest.startswith(f":?set {name}")] == []
 
 
@@ -96,8 +97,8 @@ def test_no_secret_is_written_into_the_deployment() -> None:
 
 def test_every_setting_reaches_every_process() -> None:
     read = set(re.findall(r"env\.\w+\(\s*[\"']([A-Z_]+)[\"']", (ROOT / "webhooks_platform/settings.py").read_text()))
-    # DEBUG stays out of a deployment; libpq itself reads PGPASSWORD.
-    assert environment() == read - {"DEBUG"} | {"PGPASSWORD"}, "x-environment in docker-compose.yml lists every setting"
+    # DEBUG stays out of a deployment; libpq itself reads PGPASSWORD, and OpenSSL SSL_CERT_FILE.
+    assert environment() == read - {"DEBUG"} | {"PGPASSWORD", "SSL_CERT_FILE"}, "x-environment in docker-compose.yml lists every setting"
 
 
 def test_the_services_run_the_commands_of_make_up(tmp_path: Path) -> None:
@@ -131,3 +132,62 @@ def test_everything_the_image_copies_exists() -> None:
     copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
     assert copied
     assert [source for sources in copied for source in sources if not (ROOT / source).exists()] == []
+
+
+# ── Hardened ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def networks(service: str) -> set[str]:
+    """Those it names itself, or those of every process."""
+    given = re.search(r"^    networks: \[(.*)\]$", services()[service], re.MULTILINE)
+    return set(given[1].split(", ")) if given else {"internal"}
+
+
+def size(text: str) -> int:
+    factors = {"k": 1024, "m": 1024 * 1024}
+    return int(text[:-1]) * factors[text[-1]]
+
+
+def test_only_the_proxy_is_published_and_it_reaches_the_web_server_alone() -> None:
+    assert [name for name, text in services().items() if "    ports:" in text] == ["proxy"]
+    assert {name for name in services() if networks(name) & networks("proxy")} == {"proxy", "web"}
+    assert networks("db") == networks("redis") == networks("migrate") == networks("beat") == {"internal"}
+    assert {name for name in services() if "egress" in networks(name)} == {"web", "deliveries", "background"}
+    for network in ("internal", "edge"):
+        assert f"  {network}: {{internal: true}}" in COMPOSE
+
+
+def test_every_image_can_be_pinned_by_a_digest() -> None:
+    images = re.findall(r"^    image: (.*)$", COMPOSE, re.MULTILINE)
+    assert len(images) == 3
+    assert [image for image in images if not re.match(r"\$\{[A-Z]+_IMAGE:-[a-z/]+:[\d.]+\}$", image)] == []
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${PYTHON_IMAGE}"] * 2
+
+
+def test_what_stays_writes_nothing_down_and_has_no_capabilities_but_the_database() -> None:
+    platform = COMPOSE.partition("x-platform: &platform\n")[2].partition("\n\n")[0]
+    parts = {name: platform + text if "<<: *platform" in text else text for name, text in services().items()}
+    assert [name for name, text in parts.items() if "read_only: true" not in text] == ["db"]
+    assert [name for name, text in parts.items() if "cap_drop: [ALL]" not in text] == ["db"]
+    assert "USER 10001:10001" in DOCKERFILE
+
+
+def test_the_proxy_takes_in_bodies_and_its_limits_are_those_of_the_settings() -> None:
+    assert "proxy_request_buffering on;" in PROXY
+    assert "proxy_request_buffering off" not in PROXY
+    allowed = dict(re.findall(r"location (?:= |~ )?(\S+) \{\n\s+client_max_body_size (\w+);", PROXY))
+    assert {path: size(limit) for path, limit in allowed.items()} == {
+        "/api/": settings.MAX_BODY_BYTES,
+        "^/api/v1/events/batch/?$": settings.MAX_BATCH_BODY_BYTES,
+        "/portal/signatures/": 4 * settings.MAX_BODY_BYTES,
+    }
+    everywhere = re.findall(r"^    client_max_body_size (\w+);", PROXY, re.MULTILINE)
+    assert [size(limit) for limit in everywhere] == [settings.MAX_PAGE_BODY_BYTES]
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["client_header_timeout", "client_body_timeout", "send_timeout", "limit_conn addresses", "proxy_connect_timeout"],
+)
+def test_the_proxy_has_a_limit_for_every_way_of_being_slow(limit: str) -> None:
+    assert re.findall(rf"^ +{limit} \d+s?;", PROXY, re.MULTILINE)
