@@ -14,10 +14,10 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 	--python-version 3.11 pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fuzz bench lint format install lock clean
+.PHONY: help up test fuzz bench lint format install lock audit-deps clean
 
 help: ## this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a demo; Ctrl-C stops it all
 	@exec $(RUN) -m webhooks_platform.local.up
@@ -49,6 +49,9 @@ lock: ## resolve pyproject.toml into locks/ anew (needs uv)
 	$(LOCK) -o locks/runtime.txt
 	$(LOCK) --extra local -o locks/local.txt
 	$(LOCK) --extra local --extra dev -o locks/dev.txt
+
+audit-deps: $(VENV)/.installed-dev ## known vulnerabilities of what is installed, where an advisory service answers
+	@exec $(RUN) .ci/audit_deps.py
 
 clean: ## remove the virtual environment, the data and all caches; .env stays
 	@test ! -e .data/lock || $(PYTHON) -c '$(LOCKABLE)' 2>/dev/null || { \

@@ -98,7 +98,9 @@ def test_no_secret_is_written_into_the_deployment() -> None:
 def test_every_setting_reaches_every_process() -> None:
     read = set(re.findall(r"env\.\w+\(\s*[\"']([A-Z_]+)[\"']", (ROOT / "webhooks_platform/settings.py").read_text()))
     # DEBUG stays out of a deployment; libpq itself reads PGPASSWORD, and OpenSSL SSL_CERT_FILE.
-    assert environment() == read - {"DEBUG"} | {"PGPASSWORD", "SSL_CERT_FILE"}, "x-environment in docker-compose.yml lists every setting"
+    assert environment() == read - {"DEBUG"} | {"PGPASSWORD", "SSL_CERT_FILE"}, (
+        "x-environment in docker-compose.yml lists every setting"
+    )
 
 
 def test_the_services_run_the_commands_of_make_up(tmp_path: Path) -> None:

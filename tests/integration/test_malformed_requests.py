@@ -55,7 +55,8 @@ ANSWERED: dict[str, dict[str, Any]] = {
     },
     "a multipart form of broken base64": {
         "REQUEST_METHOD": "POST", "CONTENT_TYPE": f"{MULTIPART}b", **COOKIE,
-        "body": b'--b\r\nContent-Disposition: form-data; name="a"\r\nContent-Transfer-Encoding: base64\r\n\r\n!!!\r\n--b--',
+        "body": b'--b\r\nContent-Disposition: form-data; name="a"\r\n'
+        b"Content-Transfer-Encoding: base64\r\n\r\n!!!\r\n--b--",
     },
     "a multipart form with too many files": {
         "REQUEST_METHOD": "POST", "CONTENT_TYPE": f"{MULTIPART}b", **COOKIE,
@@ -92,8 +93,11 @@ def ask(given: dict[str, Any], *, path: str) -> tuple[int, bytes]:
         **{name: value for name, value in given.items() if name != "body"},
     }  # fmt: skip
     statuses: list[str] = []
-    answer = WSGIHandler()(environ, lambda status, headers, error=None: statuses.append(status) or (lambda data: None))
-    with closing(answer):  # type: ignore[type-var]
+
+    def start_response(status: str, headers: list[tuple[str, str]], error: Any = None) -> Any:
+        statuses.append(status)
+
+    with closing(WSGIHandler()(environ, start_response)) as answer:
         return int(statuses[0][:3]), b"".join(answer)
 
 

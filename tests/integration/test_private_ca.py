@@ -80,9 +80,7 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
 
 
-def _certificate(
-    subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, issuer: x509.Name
-) -> x509.CertificateBuilder:
+def _certificate(subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, issuer: x509.Name) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
