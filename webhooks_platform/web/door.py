@@ -3,7 +3,7 @@
 Between them stands the short way (`deliveries/api/emit.py`), which reads the body before it needs the database.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -46,14 +46,17 @@ class Door:
             is_form=is_form,
         )
         environ["wsgi.input"] = environ[BODY] = body
+        answer: Iterable[bytes] = []
         try:
-            return _whole(self._inner(environ, start_response))
+            answer = _handed_over(self._inner(environ, start_response), body)
         except BodyTooSlow:
-            return []
+            pass
         except BodyCutShort:
-            return _refuse(start_response, cut_short(path))
+            answer = _refuse(start_response, cut_short(path))
         finally:
-            body.give_slot_back()
+            if not isinstance(answer, InPieces):
+                body.give_slot_back()
+        return answer
 
 
 class InSlot:
@@ -78,10 +81,31 @@ def _page_limit(path: str) -> int:
     return max(limit, 4 * settings.MAX_BODY_BYTES) if path == _SIGNATURE_DEBUGGER else limit
 
 
-def _whole(answer: Iterable[bytes]) -> list[bytes]:
-    """In one piece: handed over bit by bit, an answer would hold its thread for as long as a slow reader likes."""
+class InPieces:
+    """An answer too large to be made at once, such as an export. It asks the database on the way, so it keeps the slot:
+    only who is logged in gets one, and a reader that stalls is cut off."""
+
+    def __init__(self, answer: Iterable[bytes], body: Body) -> None:
+        self._answer = answer
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._answer)
+
+    def close(self) -> None:
+        try:
+            if hasattr(self._answer, "close"):
+                self._answer.close()
+        finally:
+            self._body.give_slot_back()
+
+
+def _handed_over(answer: Iterable[bytes], body: Body) -> Iterable[bytes]:
+    """In one piece, files too: handed over bit by bit, it would hold its slot for as long as a slow reader likes."""
     if isinstance(answer, list):
         return answer
+    if getattr(answer, "streaming", False) and not hasattr(answer, "file_to_stream"):
+        return InPieces(answer, body)
     try:
         return [b"".join(answer)]
     finally:
