@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 
 import httpx
 
-from deliveries.transport import Post, Reply, Trail
+from deliveries import failure_detail
+from deliveries.transport import NotHttp, Post, ProxyRefused, Reply, Trail
 from subscriptions.url_guard import RefusedTarget
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ async def send(request: Outgoing, *, transport: httpx.AsyncBaseTransport) -> Ans
             )
             body, body_truncated = await _read(response)
     except Exception as error:
-        kind, specifics = _explain(error, trail=trail)
+        kind, specifics = _explain(error, trail=trail, request=request)
         return Unanswered(
             error_kind=kind,
             detail=f"{EXPLANATIONS[kind]} ({specifics})" if specifics else EXPLANATIONS[kind],
@@ -170,8 +171,9 @@ def _shortened(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     return [header for header, size in zip(headers[:STORED_HEADERS], sizes, strict=False) if size <= STORED_BYTES]
 
 
-def _explain(error: Exception, *, trail: Trail) -> tuple[ErrorKind, str]:
-    """The kind of an error, and specifics that are safe to show: the operating system's words, never an address."""
+def _explain(error: Exception, *, trail: Trail, request: Outgoing) -> tuple[ErrorKind, str]:
+    """The kind of an error, and specifics that are safe to show: what was seen, never an address."""
+    sent_headers = request.headers
     for cause in _causes(error):
         match cause:
             case RefusedTarget():
@@ -181,13 +183,14 @@ def _explain(error: Exception, *, trail: Trail) -> tuple[ErrorKind, str]:
             case socket.gaierror():
                 return "dns", ""
             case ssl.SSLError():
-                # Only OpenSSL's own errors have these.
-                reason = getattr(cause, "verify_message", None) or getattr(cause, "reason", None) or ""
-                return "tls", reason.lower().replace("_", " ")
+                return "tls", failure_detail.tls_failure(cause)
             case TimeoutError():
-                return ("read_timeout" if trail.connected else "connect_timeout"), ""
+                when = failure_detail.timed_out(trail, seconds=request.timeout_seconds, sent_headers=sent_headers)
+                return ("read_timeout" if trail.connected else "connect_timeout"), when
+            case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError() if trail.phase == "handshake":
+                return "tls", "the receiver closed the connection in the TLS handshake"
             case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
-                return "reset", ""
+                return "reset", failure_detail.broke_off(trail, sent_headers=sent_headers)
             case OSError(errno=int(number)) if not trail.connected:
                 return "connect_failed", os.strerror(number).lower()
     match error:
@@ -195,12 +198,15 @@ def _explain(error: Exception, *, trail: Trail) -> tuple[ErrorKind, str]:
             return "connect_timeout", ""
         case httpx.TimeoutException():
             return "read_timeout", ""
+        case ProxyRefused():
+            return "connect_failed", str(error)
         case httpx.ConnectError() | httpx.ProxyError():
             return "connect_failed", ""
         case httpx.NetworkError():
-            return "reset", ""
+            return "reset", failure_detail.broke_off(trail, sent_headers=sent_headers)
         case httpx.RemoteProtocolError() | httpx.DecodingError():
-            return "bad_response", ""
+            word = str(error) if isinstance(error, NotHttp) else ""
+            return "bad_response", failure_detail.not_http(trail, word=word, sent_headers=sent_headers)
         case httpx.InvalidURL() | httpx.UnsupportedProtocol():
             return "refused_address", ""
     log.exception("send.broke")

@@ -12,9 +12,9 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextvars import ContextVar
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import aiohttp
 import httpx
@@ -24,25 +24,41 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import AddrInfoType, Connection
 from aiohttp.http_exceptions import HttpProcessingError
+from multidict import istr
 from yarl import URL
 
+from deliveries.wire import Wire, parser_s_word
 from subscriptions.url_guard import Policy, RefusedTarget, check_addresses, check_as_public, parse_target
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-CONNECT_SECONDS = 5
 KEEP_ALIVE_SECONDS = 30
 DNS_CACHE_SECONDS = 30
-# Interim answers (1xx) that are read before an answer; reading them without end would be all that a worker does.
-_MOST_BEFORE_THE_ANSWER = 10
+
+# How far a request came. `proxy`: the egress proxy is asked to connect us.
+Phase = Literal["dns", "connect", "proxy", "handshake", "sending", "head", "body"]
 
 
-@dataclass
 class Trail:
-    """Handed in as the extension `trail`: says how far a request came, even one that never got an answer."""
+    """Handed in as the extension `trail`: says how far a request came, even one that never got an answer.
 
-    connected: bool = False
+    One per attempt, made by `send`. What most attempts leave as it is, is the class's.
+    """
+
+    connected = False
     address: str | None = None
+    phase: Phase = "dns"
+    # Of the answer: its status, and its first bytes if its head never came to an end.
+    status_code: int | None = None
+    heard = b""
+
+
+class NotHttp(httpx.RemoteProtocolError):
+    """The answer is not HTTP. Its text is the parser's word, safe to show."""
+
+
+class ProxyRefused(httpx.ProxyError):
+    """The egress proxy did not connect us. Its text is safe to show."""
 
 
 class Post(httpx.Request):
@@ -120,10 +136,12 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             answer = await self._ask(post, route=route)
         except TimeoutError as error:
             raise httpx.ConnectTimeout("No connection in time.") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
+        except aiohttp.ClientHttpProxyError as error:
+            raise ProxyRefused(f"the egress proxy answered {error.status}") from error
+        except aiohttp.ClientConnectorError as error:
             raise httpx.ConnectError("No connection.") from error
         except aiohttp.ClientResponseError as error:
-            raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
+            raise NotHttp(parser_s_word(error.message)) from error
         except aiohttp.ClientConnectionError as error:
             raise httpx.ReadError("The connection ended before the answer.") from error
         return Reply(answer) if request is post else _whole(answer)
@@ -138,7 +156,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             check_as_public(scheme=target.scheme, port=target.port, policy=self._policy)
         judged = URL(target.url, encoded=True)
         dialled = self._dialled(judged.origin())
-        start = f"POST {judged.raw_path_qs} HTTP/1.1\r\nHost: {dialled.headers[hdrs.HOST]}"
+        start = f"POST {judged.raw_path_qs} HTTP/1.1\r\nhost: {dialled.headers[hdrs.HOST]}"
         return _Route(target.url, start, dialled, self._connectors[target.scheme])
 
     async def _ask(self, request: Post, *, route: "_Route", fresh: bool = False) -> "_Answer":
@@ -146,31 +164,41 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         written = b"" if self._proxy else _written(request, route.start)
         if fresh:
             route.connector.forget_idle(dialled.connection_key)
-        connection = route.connector.idle(dialled) or await self._connect(route.connector, dialled)
+        connection = route.connector.idle(dialled) or await self._connect(
+            route.connector, dialled, trail=request.extensions["trail"]
+        )
         wire = connection.protocol
-        assert isinstance(wire, _Wire)
+        assert isinstance(wire, Wire)
         if wire.should_close and wire.used:
             # It spoke while nobody asked, so its next words may answer anything: leave it.
             connection.close()
             return await self._ask(request, route=route, fresh=True)
         trail = request.extensions["trail"]
         trail.connected, trail.address = True, None if self._proxy else wire.peer_address()
+        trail.phase = "head"
         reused = wire.start_request()
         try:
             if self._proxy:
-                return await _converse_as_aiohttp(dialled, connection)
-            return await _converse(wire, connection, written)
-        except aiohttp.ClientConnectionError:
+                answer = await _converse_as_aiohttp(dialled, connection)
+            else:
+                answer = await _converse(wire, connection, written, trail)
+            trail.phase, trail.status_code = "body", answer.status
+            return answer
+        except (aiohttp.ClientConnectionError, NotHttp) as error:
+            trail.heard = wire.heard
             # Receivers close idle connections whenever they like, and our request may cross that on its way. Silence
-            # on a connection that worked before means just this, and is no failed attempt: ask once more. Should the
-            # first request have been read after all, the second carries the same Webhook-Id.
-            if not reused or wire.heard:
+            # on a connection that worked before means just this; and what is no HTTP there, is what the receiver still
+            # had to say after its answer before. Neither is a failed attempt: ask once more. Should the first request
+            # have been read after all, the second carries the same webhook-id.
+            if not reused or not _is_no_answer(wire.heard, error):
                 raise
         return await self._ask(request, route=route, fresh=True)
 
-    async def _connect(self, connector: "_Connector", dialled: "_Request") -> Connection:
+    async def _connect(self, connector: "_Connector", dialled: "_Request", *, trail: Trail) -> Connection:
+        trail.phase = "dns"
+        _DIALLING.set(trail)
         try:
-            return await connector.connect(dialled, [], _TIMEOUT)
+            return await connector.connect(dialled, [], _NO_TIMEOUT)
         except aiohttp.ClientConnectorError as error:
             # No file is left for it: those of idle connections are.
             if error.os_error.errno not in (errno.EMFILE, errno.ENFILE):
@@ -178,13 +206,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             for each in self._connectors.values():
                 each.forget_all_idle()
             await asyncio.sleep(0)  # that is when they are closed
-            return await connector.connect(dialled, [], _TIMEOUT)
+            return await connector.connect(dialled, [], _NO_TIMEOUT)
 
     def _proxied(self, request: Post, route: "_Route") -> "_Request":
         return _Request(
             request.method,
             URL(route.url, encoded=True),
-            headers=request.plain_headers,
+            # Named here, or aiohttp would write its own in capitals.
+            headers=[("host", route.dialled.headers[hdrs.HOST]), *request.plain_headers, *_length(request)],
             data=request.body,
             proxy=self._proxy,
             loop=asyncio.get_running_loop(),
@@ -201,6 +230,10 @@ def _as_post(request: httpx.Request) -> Post:
     return Post(url=str(request.url), headers=headers, body=request.read(), trail=trail)
 
 
+def _length(request: Post) -> list[tuple[str, str]]:
+    return [("content-length", str(len(request.body)))]
+
+
 def _written(request: Post, start: str) -> bytes:
     """The request as it goes on the wire."""
     head = "\r\n".join([start, *[f"{name}: {value}" for name, value in request.plain_headers], ""])
@@ -210,7 +243,7 @@ def _written(request: Post, start: str) -> bytes:
         raise ValueError("A header holds the end of a line.")
     lowered = head.lower()
     defaults = b"".join([line for name, line in _DEFAULT_LINES if name not in lowered])
-    return b"%b%bContent-Length: %d\r\n\r\n%b" % (head.encode(), defaults, len(request.body), request.body)
+    return b"%b%bcontent-length: %d\r\n\r\n%b" % (head.encode(), defaults, len(request.body), request.body)
 
 
 class _Answer(NamedTuple):
@@ -221,25 +254,30 @@ class _Answer(NamedTuple):
     end: Callable[[], None]
 
 
-async def _converse(wire: "_Wire", connection: Connection, written: bytes) -> _Answer:
+async def _converse(wire: Wire, connection: Connection, written: bytes, trail: Trail) -> _Answer:
     try:
         if wire.transport is None or wire.transport.is_closing():
             early = wire.exception()  # what it said before it was asked may be no HTTP
             gone = aiohttp.ClientConnectionResetError("The connection is gone.")
             raise early if isinstance(early, HttpProcessingError) else gone
         wire.transport.write(written)
-        for _ in range(_MOST_BEFORE_THE_ANSWER):
+        while True:
             message, content = await wire.read()
-            # A 100 or a 103 comes before the answer; a 101 is one.
+            # A 100 or a 103 comes before the answer; a 101 is one. The wire sees to it that there are only a few.
             if not 100 <= message.code <= 199 or message.code == 101:
                 return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
-        raise httpx.RemoteProtocolError("One 1xx after another, and no answer.")
-    except HttpProcessingError as error:
+    except BaseException as error:
+        trail.heard = wire.heard
+        if wire.transport is not None and wire.transport.get_write_buffer_size():
+            trail.phase = "sending"
         _cut(connection)
-        raise httpx.RemoteProtocolError("The answer is not HTTP.") from error
-    except BaseException:
-        _cut(connection)
+        if isinstance(error, HttpProcessingError):
+            raise NotHttp(parser_s_word(error.message)) from error
         raise
+
+
+def _is_no_answer(heard: bytes, error: Exception) -> bool:
+    return not heard.startswith(b"HTTP/") if isinstance(error, NotHttp) else not heard
 
 
 def _end(connection: Connection, content: StreamReader) -> None:
@@ -289,7 +327,7 @@ class _Body(httpx.AsyncByteStream):
         try:
             chunk = await self._answer.content.readany()
         except HttpProcessingError as error:
-            raise httpx.RemoteProtocolError("The answer stops being HTTP.") from error
+            raise NotHttp(parser_s_word(error.message)) from error
         except aiohttp.ClientError as error:
             raise httpx.ReadError("The connection ended before the answer did.") from error
         if not chunk:
@@ -301,9 +339,9 @@ class _Body(httpx.AsyncByteStream):
 
 
 # Some firewalls want an Accept. Answers are stored as they come, so they are asked for uncompressed.
-_DEFAULT_HEADERS = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "identity"}
+_DEFAULT_HEADERS = {istr("accept"): "*/*", istr("accept-encoding"): "identity"}
 # As they are written, each with what tells that the request has its own.
-_DEFAULT_LINES = [(f"\n{name.lower()}:", f"{name}: {value}\r\n".encode()) for name, value in _DEFAULT_HEADERS.items()]
+_DEFAULT_LINES = [(f"\n{name}:", f"{name}: {value}\r\n".encode()) for name, value in _DEFAULT_HEADERS.items()]
 
 
 class _Request(aiohttp.ClientRequest):
@@ -312,45 +350,6 @@ class _Request(aiohttp.ClientRequest):
     @cached_property
     def connection_key(self) -> ConnectionKey:
         return super().connection_key
-
-
-class _Wire(ResponseHandler):
-    """aiohttp's end of a connection, which also remembers what it was used for."""
-
-    used = False
-    heard = False
-    _peer: str | None = None
-
-    def data_received(self, data: bytes) -> None:
-        # No data is how aiohttp resumes a parser, maybe on behalf of the answer before.
-        if data and not self.heard:
-            self.heard = True
-            # Head and rest apart: stray bytes after an answer (some servers send a 204 with a body) end the
-            # connection, but parsed together with the answer they would take it down as well.
-            head, end, data = data.partition(b"\r\n\r\n")
-            super().data_received(head + end)
-        super().data_received(data)
-        # aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain.
-        error, body = self.exception(), self._payload
-        if isinstance(error, HttpProcessingError) and body is not None and not body.is_eof():
-            body.set_exception(error)
-
-    def start_request(self) -> bool:
-        """Get ready for an answer; says whether the connection has carried a request before."""
-        # Nothing is unpacked (a bomb stays small), and a fast receiver cannot fill our memory before it is cut off.
-        self.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=2**16)
-        reused, self.used, self.heard = self.used, True, False
-        return reused
-
-    def peer_address(self) -> str | None:
-        if self._peer is None and self.transport is not None:
-            # There is no peer any more when the receiver has reset the connection already.
-            self._peer = (self.transport.get_extra_info("peername") or [None])[0]
-        return self._peer
-
-
-def _wire(*, loop: asyncio.AbstractEventLoop) -> ResponseHandler:
-    return _Wire(loop)
 
 
 class _Guard(AbstractResolver):
@@ -396,7 +395,19 @@ class _Connector(aiohttp.TCPConnector):
             socket_factory=guard.open_socket if guard else None,
         )
         # What aiohttp makes each connection's protocol with.
-        self._factory = partial(_wire, loop=self._loop)
+        self._factory = partial(self._make_wire)
+        self._is_proxied = guard is None
+
+    async def _wrap_create_connection(self, *args: Any, **kwargs: Any) -> tuple[asyncio.Transport, ResponseHandler]:
+        """aiohttp's, once for each address that is dialled, when names have been looked up."""
+        _DIALLING.get().phase = "connect"
+        return await super()._wrap_create_connection(*args, **kwargs)
+
+    def _make_wire(self) -> ResponseHandler:
+        """Called when a connection is there, before any handshake on it; through a proxy, for each of the two."""
+        trail = _DIALLING.get()
+        trail.phase = "proxy" if self._is_proxied and trail.phase == "connect" else "handshake"
+        return Wire(self._loop)
 
     def idle(self, request: _Request) -> Connection | None:
         """One that waits for a request. `connect` would find the same one, through two coroutines more.
@@ -446,5 +457,8 @@ async def system_lookup(host: str, port: int) -> list[str]:
 # threads, so a few such names would hold up every other receiver's.
 _LOOKUPS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="lookup")
 
-# The deadline of the whole attempt is the caller's.
-_TIMEOUT = aiohttp.ClientTimeout(connect=CONNECT_SECONDS)
+# The deadline is the caller's, and one for the whole attempt: a slow connection may take all of it.
+_NO_TIMEOUT = aiohttp.ClientTimeout(connect=None, sock_connect=None)
+
+# The trail of the attempt for which this task opens a connection: aiohttp has no place for it.
+_DIALLING: ContextVar[Trail] = ContextVar("dialling")

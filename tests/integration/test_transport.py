@@ -147,7 +147,7 @@ async def transport(
 
 
 def outgoing(url: str, *, timeout_seconds: float = 5, body: bytes = b'{"id":"evt_1"}') -> Outgoing:
-    headers = (("Webhook-Id", "evt_1"), ("Content-Type", "application/json"), ("User-Agent", "ours/1"))
+    headers = (("webhook-id", "evt_1"), ("content-type", "application/json"), ("user-agent", "ours/1"))
     return Outgoing(url=url, headers=headers, body=body, timeout_seconds=timeout_seconds)
 
 
@@ -174,13 +174,13 @@ async def test_w01_a_request_is_a_post_with_our_headers_and_exactly_our_bytes() 
     sent, receiver = await sent_to(OK)
     assert receiver.requests == [
         b"POST /hook?a=1 HTTP/1.1\r\n"
-        b"Host: 127.0.0.1:%d\r\n"
-        b"Webhook-Id: evt_1\r\n"
-        b"Content-Type: application/json\r\n"
-        b"User-Agent: ours/1\r\n"
-        b"Accept: */*\r\n"
-        b"Accept-Encoding: identity\r\n"
-        b"Content-Length: 14\r\n"
+        b"host: 127.0.0.1:%d\r\n"
+        b"webhook-id: evt_1\r\n"
+        b"content-type: application/json\r\n"
+        b"user-agent: ours/1\r\n"
+        b"accept: */*\r\n"
+        b"accept-encoding: identity\r\n"
+        b"content-length: 14\r\n"
         b"\r\n"
         b'{"id":"evt_1"}' % receiver.port
     ]
@@ -793,7 +793,7 @@ async def test_an_egress_proxy_carries_the_request_and_resolves_the_name() -> No
         async with transport(policy, lookup=lookup, proxy_url=f"http://127.0.0.1:{proxy.port}") as carrier:
             sent = await send(outgoing("http://hooks.example/a"), transport=carrier)
             assert (status(sent), sent.address) == (200, None)
-            assert proxy.requests[0].startswith(b"POST http://hooks.example/a HTTP/1.1\r\nHost: hooks.example\r\n")
+            assert proxy.requests[0].startswith(b"POST http://hooks.example/a HTTP/1.1\r\nhost: hooks.example\r\n")
 
             for url in ("http://10.0.0.1/", "http://hooks.example:22/", "https://[::1]/"):
                 assert kind(await send(outgoing(url), transport=carrier)) == "refused_address"

@@ -21,7 +21,7 @@ URL = "https://hooks.example/in?a=1"
 
 
 def outgoing(*, url: str = URL, timeout_seconds: float = 5) -> Outgoing:
-    headers = (("Webhook-Id", "evt_1"), ("Content-Type", "application/json"))
+    headers = (("webhook-id", "evt_1"), ("content-type", "application/json"))
     return Outgoing(url=url, headers=headers, body=b'{"id":"evt_1"}', timeout_seconds=timeout_seconds)
 
 
@@ -65,7 +65,7 @@ async def test_w01_the_request_is_a_post_of_exactly_what_was_given() -> None:
     sent = await send(outgoing(), transport=httpx.MockTransport(router.async_handler))
 
     [call] = route.calls
-    assert call.request.headers.raw == [(b"Webhook-Id", b"evt_1"), (b"Content-Type", b"application/json")]
+    assert call.request.headers.raw == [(b"webhook-id", b"evt_1"), (b"content-type", b"application/json")]
     assert call.request.content == b'{"id":"evt_1"}'
     assert isinstance(sent, Answered)
     assert (sent.status_code, sent.body, sent.body_truncated, sent.address) == (202, b"thanks", False, None)
