@@ -7,6 +7,7 @@ is not used again.
 
 from collections.abc import Iterator
 
+from aiohttp import StreamReader
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import HttpProcessingError
 
@@ -39,13 +40,16 @@ class Wire(ResponseHandler):
     # Whether the head of the answer is complete; interim answers do not count.
     _has_head = False
     _head_count = 0
+    # How its body comes, and how much of it there was, stray bytes included.
+    _is_chunked = False
+    _body_size = 0
     # Where the head is taken line by line.
     _lines: "HeadLines | None" = None
 
     def start_request(self) -> bool:
         """Get ready for an answer; says whether the connection has carried a request before."""
         reused, self.used = self.used, True
-        self.heard, self._has_head, self._head_count, self._lines = b"", False, 0, None
+        self.heard, self._has_head, self._head_count, self._body_size, self._lines = b"", False, 0, 0, None
         # Nothing is unpacked (a bomb stays small), and a fast receiver cannot fill our memory before it is cut off.
         self.set_response_params(
             read_until_eof=True,
@@ -68,28 +72,32 @@ class Wire(ResponseHandler):
         if not data or self._parser is None:
             super().data_received(data)
             return
-        while data and not self._has_head and self._exception is None:
-            data = self._take_head(data)
-        if data and self._has_head:
-            self._take_body(data)
+        rest = self._take_head(data) if not self._has_head else data
+        while rest and not self._has_head and self._exception is None:
+            rest = self._take_head(rest)
+        if rest and self._has_head:
+            self._take_body(rest)
 
     def _take_head(self, data: bytes) -> bytes:
         """What is left of the data when the head, or this piece of it, was parsed."""
         if len(self.heard) < REMEMBERED:
-            self.heard = (self.heard + data)[:REMEMBERED]
-        before = len(self._buffer)
+            self.heard = (self.heard + data)[:REMEMBERED] if self.heard else data[:REMEMBERED]
+        buffer = self._buffer
+        before = len(buffer)
         head, end, rest = data.partition(_END) if self._lines is None else (b"", b"", b"")
         if end and is_ordinary(head):
             super().data_received(head + end)
         else:
             rest = self._take_lines(data)
-        arrived = len(self._buffer) > before
-        if arrived:
-            code = self._buffer[-1][0][0].code
+        if len(buffer) > before:
+            message = buffer[-1][0][0]
             # A 100 or a 103 comes before the answer; a 101 is one.
-            self._has_head = not 100 <= code <= 199 or code == 101
-        if (arrived or rest) and not self._has_head:
-            self._expect_another_head()
+            if message.code >= 200 or message.code == 101:
+                self._has_head, self._is_chunked = True, message.chunked
+            else:
+                self._expect_another_head()
+        elif rest:
+            self._expect_another_head()  # so far, empty lines
         return rest
 
     def _expect_another_head(self) -> None:
@@ -117,24 +125,30 @@ class Wire(ResponseHandler):
             # The answer is complete, and some servers send a 204 with a body: stray bytes.
             self.force_close()
             return
-        if len(data) > _LARGE_SEGMENT:
-            self.force_close()
-            self._parse_body(data)
+        if self._is_chunked and len(data) <= _LARGE_SEGMENT:
+            self._take_chunks(data, body)
             return
-        # The last byte by itself: should the answer be complete without it, then it is a stray one.
+        self._body_size += len(data)
+        super().data_received(data)
+        if self._body_size > body.total_bytes:
+            self.force_close()
+        if self._exception is not None:
+            self._tell_reader(body)
+
+    def _take_chunks(self, data: bytes, body: StreamReader) -> None:
+        """The last byte by itself: should the answer be complete without it, then it is a stray one."""
         if len(data) > 1:
-            self._parse_body(data[:-1])
+            super().data_received(data[:-1])
         if body.is_eof():
             self.force_close()
-        else:
-            self._parse_body(data[-1:])
+        elif self._exception is None:
+            super().data_received(data[-1:])
+        self._tell_reader(body)
 
-    def _parse_body(self, data: bytes) -> None:
-        super().data_received(data)
-        # aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain.
-        error, body = self._exception, self._payload
-        if isinstance(error, HttpProcessingError) and body is not None and not body.is_eof():
-            body.set_exception(error)
+    def _tell_reader(self, body: StreamReader) -> None:
+        """aiohttp tells of bytes it cannot parse only who waits for a head; who reads a body would wait in vain."""
+        if isinstance(self._exception, HttpProcessingError) and not body.is_eof():
+            body.set_exception(self._exception)
 
     def _fail(self, word: str) -> None:
         if self.transport is not None:
@@ -157,8 +171,11 @@ def is_ordinary(head: bytes) -> bool:
     """Whether the parser takes it as it is: its lines end in CR LF, and its length is given once, if at all."""
     if b"\n\n" in head or b"\n\r\n" in head:
         return False
-    _, found, after = head.lower().partition(b"\n" + _LENGTH)
-    return not found or (_LENGTH not in after and b"," not in after.partition(b"\n")[0])
+    lowered = head.lower()
+    start = lowered.find(_LENGTH)
+    if start < 0:
+        return True
+    return lowered.find(_LENGTH, start + 1) < 0 and lowered.find(b",", start, lowered.find(b"\n", start)) < 0
 
 
 class HeadLines:
