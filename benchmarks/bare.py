@@ -55,7 +55,7 @@ async def run(*, url: str, count: int, size: int) -> dict[str, float]:
                 left -= 1
                 timestamp = int(time.time())
                 signature = hmac.digest(SECRET, b"%d.%b" % (timestamp, payload), "sha256").hex()
-                headers = {"Content-Type": "application/json", "Webhook-Signature": f"t={timestamp},v1={signature}"}
+                headers = {"Content-Type": "application/json", "webhook-signature": f"t={timestamp},v1={signature}"}
                 async with session.post(url, data=payload, headers=headers, allow_redirects=False) as answer:
                     await answer.read()
                     if answer.status != 200:

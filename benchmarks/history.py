@@ -48,7 +48,7 @@ SETTLE = """
         response_headers, response_body
     )
     SELECT uuidv7(), id, 1, now(), 12, 'https://receiver.test/webhooks', '203.0.113.7', 200,
-        '[["Content-Type","application/json"],["Webhook-Id","evt_01k0000000000000000000000"]]',
+        '[["content-type","application/json"],["webhook-id","evt_01k0000000000000000000000"]]',
         '[["Server","nginx"],["Content-Length","2"]]', 'ok'
     FROM finished
 """

@@ -88,8 +88,8 @@ ATTEMPTS = """
         'https://receiver.test/hooks', '192.0.2.17',
         CASE WHEN ended.kind = '' THEN 200 WHEN ended.kind LIKE 'http_%%' THEN substr(ended.kind, 6)::int END,
         nullif(ended.kind, ''), NULL,
-        '[["Content-Type", "application/json"], ["Webhook-Id", "evt_01m7h3xmx1es6vbckezbxg7h8a"],
-          ["Webhook-Timestamp", "1794796522"], ["Webhook-Signature", "t=1794796522,v1=0f0f0f0f"]]',
+        '[["content-type", "application/json"], ["webhook-id", "evt_01m7h3xmx1es6vbckezbxg7h8a"],
+          ["webhook-timestamp", "1794796522"], ["webhook-signature", "t=1794796522,v1=0f0f0f0f"]]',
         '[["Server", "nginx"], ["Content-Type", "text/plain"]]', 'no healthy upstream'
     FROM deliveries_delivery delivery CROSS JOIN LATERAL generate_series(1, delivery.attempt_count) number
     CROSS JOIN LATERAL (

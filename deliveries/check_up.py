@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 import httpx
-import orjson
-from django.conf import settings
 from django.db import connection, transaction
 
 from deliveries import trial, trial_slots
@@ -123,16 +121,8 @@ def _requests(endpoint: Endpoint, signing: Signer, *, now: int) -> Iterator[tupl
 
 
 def _body(event_id: str, data: dict[str, Any], *, at: int) -> bytes:
-    """As every event looks on the wire. The duplicate's bytes are those of the first."""
-    return orjson.dumps(
-        {
-            "id": event_id,
-            "type": "webhook.check_up",
-            "created_at": show_time(datetime.fromtimestamp(at, UTC)),
-            "api_version": settings.DEFAULT_API_VERSION,
-            "data": data,
-        }
-    )
+    """The duplicate's bytes are those of the first."""
+    return trial.render(event_id, type="webhook.check_up", data=data, at=datetime.fromtimestamp(at, UTC))
 
 
 def _refused(reply: Reply) -> bool:

@@ -51,7 +51,8 @@ class Lane:
 class Signal(NamedTuple):
     """What one attempt says about its endpoint."""
 
-    succeeded: bool
+    # None: neither well nor ill.
+    succeeded: bool | None
     # The receiver asks to be left alone for this long.
     pause: timedelta | None = None
     # The receiver wants nothing more.
@@ -71,7 +72,8 @@ def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datet
     disable_reason = None
     for signal in signals:
         was_open, was_failing = lane.breaker_open, lane.warning_count > 0
-        lane = _after_success(lane) if signal.succeeded else _after_failure(lane, breaker=breaker, now=now)
+        if signal.succeeded is not None:
+            lane = _after_success(lane) if signal.succeeded else _after_failure(lane, breaker=breaker, now=now)
         if signal.pause is not None:
             lane = replace(lane, opens_at=max(lane.opens_at, now + signal.pause))
         if lane.breaker_open and not was_open:
@@ -90,6 +92,9 @@ def read_signal(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> Signa
     """What an attempt says about its endpoint; None when the failure was not the receiver's."""
     if facts.error_kind in ("refused_address", "internal", "worker_lost"):
         return None
+    if facts.control == "abort-message" and verdict == retry.ABORTED:
+        # It refuses one message for good, and is well enough to say so. A pause counts if it asks for one by name.
+        return Signal(succeeded=None, pause=facts.retry_after - now) if facts.retry_after else None
     succeeded = isinstance(verdict, retry.Delivered)
     return Signal(succeeded=succeeded, pause=_pause(facts, verdict, now=now), disable_reason=retry.disables(facts))
 

@@ -126,10 +126,13 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
 
 def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | None, created_at: datetime) -> bytes:
     """The bytes that are stored, signed and sent, for ever."""
+    accepted_at = show_time(created_at)
     body: dict[str, Any] = {
         "id": public_id,
         "type": new.type,
-        "created_at": show_time(created_at),
+        "created_at": accepted_at,
+        # When it happened, as Standard Webhooks asks.
+        "timestamp": show_time(new.occurred_at) if new.occurred_at else accepted_at,
         "api_version": api_version,
         "data": new.data,
     }
@@ -246,8 +249,13 @@ def _compared(event: Event | Stored, new: NewEvent) -> Result:
 
 
 def _meaning(body: bytes) -> bytes:
-    """Written out again, since Python takes `true`, `1` and `1.0` for equal and receivers do not."""
-    return orjson.dumps(orjson.loads(body), option=orjson.OPT_SORT_KEYS)
+    """Written out again, since Python takes `true`, `1` and `1.0` for equal and receivers do not.
+
+    Without the timestamp: events of before it was part of the body have none, and `occurred_at` is compared anyway.
+    """
+    whole = orjson.loads(body)
+    whole.pop("timestamp", None)
+    return orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
 
 
 def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:

@@ -113,7 +113,7 @@ class Outcomes:
             )
 
     def _remember_health(self, outcome: Outcome) -> None:
-        if outcome.signal is None:
+        if outcome.signal is None or outcome.signal.succeeded is None:
             return
         if outcome.signal.succeeded:
             self._ailing.discard(outcome.endpoint_id)

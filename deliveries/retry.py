@@ -29,6 +29,8 @@ class Dead:
     reason: str
 
 
+ABORTED = Dead("aborted_by_receiver")
+
 Verdict = Delivered | RetryAt | Dead
 
 
@@ -52,7 +54,7 @@ def decide(facts: Facts, *, attempt_in_round: int, schedule: Sequence[int], now:
     if disables(facts):
         return Dead("endpoint_disabled")
     if facts.control == "abort-message":
-        return Dead("aborted_by_receiver")
+        return ABORTED
     if attempt_in_round >= len(schedule):
         return Dead("attempts_exhausted")
     if facts.error_kind == "worker_lost":

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def signature(*, scheme: str, secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> str:
-    """The Webhook-Signature header: one signature per secret, in the order given (new first)."""
+    """The `webhook-signature` header: one signature per secret, in the order given (new first)."""
     if scheme == "standard":
         message = f"{event_id}.{timestamp}.".encode() + body
         return " ".join("v1," + base64.b64encode(_hmac(_decoded(secret), message)).decode() for secret in secrets)
@@ -32,16 +32,16 @@ def headers(
 ) -> list[tuple[str, str]]:
     """Everything one attempt carries. Custom names were checked when they were set: none of them is one of ours."""
     ours = [
-        ("Content-Type", "application/json"),
-        ("User-Agent", user_agent),
-        ("Webhook-Id", event_id),
-        ("Webhook-Timestamp", str(timestamp)),
+        ("content-type", "application/json"),
+        ("user-agent", user_agent),
+        ("webhook-id", event_id),
+        ("webhook-timestamp", str(timestamp)),
         (
-            "Webhook-Signature",
+            "webhook-signature",
             signature(scheme=scheme, secrets=secrets, event_id=event_id, timestamp=timestamp, body=body),
         ),
-        ("Webhook-Attempt", str(attempt)),
-        ("Idempotency-Key", event_id),
+        ("webhook-attempt", str(attempt)),
+        ("idempotency-key", event_id),
     ]
     if traceparent:
         ours.append(("traceparent", traceparent))

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-import orjson
 from django.conf import settings
 from django.db.models import Q
 
-from deliveries import prepare, trial_slots
-from deliveries.ingest import show_time
+from deliveries import ingest, prepare, trial_slots
+from deliveries.ingest import NewEvent
 from deliveries.prepare import Signer
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.transport import GuardedTransport
@@ -56,15 +56,8 @@ def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None
 async def _run(endpoint: Endpoint) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
     signing = signer(endpoint)
-    body = orjson.dumps(
-        {
-            "id": event_id,
-            "type": "webhook.test",
-            "created_at": show_time(datetime.now(UTC)),
-            "api_version": settings.DEFAULT_API_VERSION,
-            "data": {"message": "This is a test. Your endpoint verified it if it answers 2xx."},
-        }
-    )
+    data = {"message": "This is a test. Your endpoint verified it if it answers 2xx."}
+    body = render(event_id, type="webhook.test", data=data, at=datetime.now(UTC))
     request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
     async with transport() as carrier:
         result = await send(request, transport=carrier)
@@ -72,6 +65,13 @@ async def _run(endpoint: Endpoint) -> Trial:
 
 
 # ── what a check-up shares with it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def render(event_id: str, *, type: str, data: dict[str, Any], at: datetime) -> bytes:
+    """As every event looks on the wire."""
+    new = NewEvent(consumer="", type=type, data=data)
+    version = ingest.default_api_version()
+    return ingest.render(public_id=event_id, new=new, api_version=version, sequence=None, created_at=at)
 
 
 @contextmanager

@@ -55,19 +55,19 @@ def read_headers(text: str) -> Signed | str:
         found[name.strip().strip("\"'").lower().replace("_", "-").removeprefix("http-")] = value.strip().strip("\"',")
     header, event_id = found.get("webhook-signature", ""), found.get("webhook-id", "")
     if not header:
-        return "There is no Webhook-Signature among them. Header names come in any case."
+        return "There is no webhook-signature among them. Header names come in any case."
     if header.startswith("t="):
         timestamp, *given = header.removeprefix("t=").split(",")
         signatures = tuple(each.strip().removeprefix("v1=") for each in given if each.strip().startswith("v1="))
         if timestamp.isdigit() and signatures:
             return Signed("timestamped", event_id, timestamp, signatures)
-        return "The Webhook-Signature is cut short: it should read t=<seconds>,v1=<hex>."
+        return "The webhook-signature is cut short: it should read t=<seconds>,v1=<hex>."
     signatures = tuple(each.removeprefix("v1,") for each in header.split() if each.startswith("v1,"))
     timestamp = found.get("webhook-timestamp", "")
     if not signatures:
-        return "The Webhook-Signature is not one of ours: it begins with t= or with v1,"
+        return "The webhook-signature is not one of ours: it begins with t= or with v1,"
     if not event_id or not timestamp.isdigit():
-        return "This scheme signs the Webhook-Id and the Webhook-Timestamp too; paste both."
+        return "This scheme signs the webhook-id and the webhook-timestamp too; paste both."
     return Signed("standard", event_id, timestamp, signatures)
 
 

@@ -51,16 +51,16 @@ class Receiver(BaseHTTPRequestHandler):
             self.close_connection = True  # its body stays unread
             return 413 if length.isdecimal() else 400
         body = self.rfile.read(int(length))
-        if not is_authentic(self.headers.get("Webhook-Signature", ""), body, time.time()):
+        if not is_authentic(self.headers.get("webhook-signature", ""), body, time.time()):
             return 401
         try:
             event_id, event_type = (json.loads(body)[name] for name in ("id", "type"))
         except (ValueError, KeyError, TypeError):
             return 400
-        if event_id != self.headers.get("Webhook-Id"):
+        if event_id != self.headers.get("webhook-id"):
             return 400  # the signature covers the body and not the headers, so the id inside is the one to trust
         verdict = "new" if keep(event_id, body) else "duplicate"
-        attempt = self.headers.get("Webhook-Attempt", "?")
+        attempt = self.headers.get("webhook-attempt", "?")
         line = f"{time.strftime('%H:%M:%S')}  {event_type}  {event_id}  attempt {attempt}  {verdict}\n"
         print(line, end="", flush=True)  # in one piece: other threads print as well
         return 200  # for a duplicate as well: anything else only brings it once more

@@ -235,6 +235,27 @@ def test_a_failure_that_was_not_the_receivers_says_nothing_about_it(error_kind: 
     assert signal_of(None, error_kind) is None
 
 
+ABORT = Facts(status_code=503, error_kind=None, control="abort-message")
+
+
+def test_w18_a_receiver_that_refuses_one_message_says_nothing_about_itself() -> None:
+    assert read_signal(ABORT, Dead("aborted_by_receiver"), now=NOW) is None
+
+
+def test_w18_a_pause_it_asks_for_beside_that_is_one_and_nothing_else() -> None:
+    facts = ABORT._replace(retry_after=at(60))
+    signal = read_signal(facts, Dead("aborted_by_receiver"), now=NOW)
+    assert signal == Signal(succeeded=None, pause=timedelta(seconds=60))
+    ailing = after(WELL, FAILURE, FAILURE)
+    assert after(ailing, signal) == replace(ailing, opens_at=at(60))
+    assert judged(ailing, signal).changes == []
+
+
+def test_w18_a_2xx_that_says_abort_is_a_success() -> None:
+    signal = read_signal(ABORT._replace(status_code=200), Delivered(), now=NOW)
+    assert signal == SUCCESS
+
+
 def test_a_2xx_is_a_success_and_a_500_a_failure() -> None:
     assert signal_of(204) == SUCCESS
     assert signal_of(500) == FAILURE

@@ -134,13 +134,13 @@ def test_an_attempt_carries_these_headers_and_custom_ones_after_them() -> None:
     )
 
     assert headers == [
-        ("Content-Type", "application/json"),
-        ("User-Agent", "webhooks-platform/1"),
-        ("Webhook-Id", EVENT_ID),
-        ("Webhook-Timestamp", "1700000000"),
-        ("Webhook-Signature", signature(scheme="timestamped", secrets=[NEW])),
-        ("Webhook-Attempt", "3"),
-        ("Idempotency-Key", EVENT_ID),
+        ("content-type", "application/json"),
+        ("user-agent", "webhooks-platform/1"),
+        ("webhook-id", EVENT_ID),
+        ("webhook-timestamp", "1700000000"),
+        ("webhook-signature", signature(scheme="timestamped", secrets=[NEW])),
+        ("webhook-attempt", "3"),
+        ("idempotency-key", EVENT_ID),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         ("Authorization", "Bearer x"),
     ]

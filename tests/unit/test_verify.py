@@ -71,7 +71,7 @@ def test_a_wrong_secret_is_told_from_a_changed_body_where_the_endpoint_is_known(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no Webhook-Signature"),
+        ("", "no webhook-signature"),
         ("Webhook-Signature: t=1", "cut short"),
         ("Webhook-Signature: sha256=abc", "not one of ours"),
         ("Webhook-Signature: v1,abc", "paste both"),
