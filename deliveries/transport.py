@@ -184,7 +184,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 answer = await _converse(wire, connection, written, trail)
             trail.phase, trail.status_code = "body", answer.status
             return answer
-        except (aiohttp.ClientConnectionError, NotHttp) as error:
+        except BaseException as error:
             trail.heard = wire.heard
             # Receivers close idle connections whenever they like, and our request may cross that on its way. Silence
             # on a connection that worked before means just this; and what is no HTTP there, is what the receiver still
@@ -192,6 +192,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             # have been read after all, the second carries the same webhook-id.
             if not reused or not _is_no_answer(wire.heard, error):
                 raise
+        trail.connected, trail.heard = False, b""
         return await self._ask(request, route=route, fresh=True)
 
     async def _connect(self, connector: "_Connector", dialled: "_Request", *, trail: Trail) -> Connection:
@@ -267,7 +268,6 @@ async def _converse(wire: Wire, connection: Connection, written: bytes, trail: T
             if not 100 <= message.code <= 199 or message.code == 101:
                 return _Answer(message.code, message.raw_headers, content, partial(_end, connection, content))
     except BaseException as error:
-        trail.heard = wire.heard
         if wire.transport is not None and wire.transport.get_write_buffer_size():
             trail.phase = "sending"
         _cut(connection)
@@ -276,8 +276,10 @@ async def _converse(wire: Wire, connection: Connection, written: bytes, trail: T
         raise
 
 
-def _is_no_answer(heard: bytes, error: Exception) -> bool:
-    return not heard.startswith(b"HTTP/") if isinstance(error, NotHttp) else not heard
+def _is_no_answer(heard: bytes, error: BaseException) -> bool:
+    if isinstance(error, NotHttp):
+        return not heard.startswith(b"HTTP/")
+    return isinstance(error, aiohttp.ClientConnectionError) and not heard
 
 
 def _end(connection: Connection, content: StreamReader) -> None:

@@ -119,7 +119,7 @@ def _outcome(delivery: Claimed, sent: Answered | Unanswered, *, now: datetime) -
         started_at=sent.started_at,
         duration_ms=sent.duration_ms,
         url=delivery.url,
-        request_headers=[("Webhook-Id", ids.show("evt", delivery.event_id))],
+        request_headers=[("webhook-id", ids.show("evt", delivery.event_id))],
         address=sent.address,
         status_code=facts.status_code,
         error_kind=f"http_{facts.status_code}" if failed else facts.error_kind,

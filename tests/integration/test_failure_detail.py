@@ -12,8 +12,10 @@ import uvloop
 
 from deliveries.send import Answered, Unanswered, send
 from deliveries.transport import GuardedTransport, Lookup
+from subscriptions.url_guard import Policy
 from tests.integration.test_transport import (
     LOOPBACK_OPEN,
+    OK,
     Answer,
     drips,
     hangs_up,
@@ -24,6 +26,7 @@ from tests.integration.test_transport import (
     says_nothing,
     self_signed,
     sent_to,
+    status,
     transport,
     writes,
 )
@@ -190,6 +193,29 @@ async def test_a_proxy_that_refuses_says_with_which_status() -> None:
     async with serving(refuse) as port, proxied(port) as carrier:
         sent = await send(outgoing("https://hooks.example/"), transport=carrier)
     assert (kind(sent), specifics(sent)) == ("connect_failed", "the egress proxy answered 403")
+
+
+async def test_w19_what_is_no_http_is_shown_through_a_proxy_too() -> None:
+    async with receiving(b"SSH-2.0-OpenSSH_9.6\r\n") as receiver:
+        proxy_url = f"http://127.0.0.1:{receiver.port}"
+        async with transport(Policy(allow_http=True), proxy_url=proxy_url) as carrier:
+            sent = await send(outgoing("http://hooks.example/"), transport=carrier)
+    assert kind(sent) == "bad_response"
+    assert specifics(sent) == 'Expected HTTP/, RTSP/ or ICE/; received "SSH-2.0-OpenSSH_9.6\\r\\n"'
+
+
+async def test_w19_a_second_try_that_finds_nobody_is_a_failed_connection() -> None:
+    """Regression: what the first try had seen was told of the second."""
+    async with receiving(writes(OK)) as receiver, transport() as carrier:
+        assert status(await send(outgoing(receiver.url), transport=carrier)) == 200
+
+        async def goes_away(writer: asyncio.StreamWriter) -> None:
+            receiver.stop_listening()
+            await hangs_up(writer)
+
+        receiver.answer = goes_away
+        sent = await send(outgoing(receiver.url), transport=carrier)
+    assert (kind(sent), specifics(sent)) == ("connect_failed", "connection refused")
 
 
 async def test_connecting_and_shaking_hands_may_take_as_long_as_the_endpoint_s_timeout() -> None:

@@ -64,7 +64,7 @@ def test_a_delivered_one_is_finished_and_its_attempt_on_record(acme: Consumer) -
     assert (attempt.delivery_id, attempt.number, attempt.status_code) == (delivery.id, 1, 204)
     assert (attempt.error_kind, attempt.error_detail, attempt.duration_ms) == (None, None, 5)
     assert (attempt.url, attempt.address) == (endpoint.url, "192.0.2.1")
-    assert attempt.request_headers == [["Webhook-Id", event.public_id]]
+    assert attempt.request_headers == [["webhook-id", event.public_id]]
     assert attempt.response_headers == [["x-request-id", "r1"]]
     assert bytes(attempt.response_body or b"") == b"ok"
 

@@ -43,6 +43,7 @@ class Receiver:
         self.requests: list[bytes] = []
         self.connection_count = 0
         self.port = 0
+        self.stop_listening: Callable[[], None] = lambda: None
 
     @property
     def url(self) -> str:
@@ -69,7 +70,7 @@ async def receiving(answer: Answer | bytes, tls: ssl.SSLContext | None = None) -
         connections[writer] = asyncio.create_task(receiver.serve(reader, writer))
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
-    receiver.port = server.sockets[0].getsockname()[1]
+    receiver.port, receiver.stop_listening = server.sockets[0].getsockname()[1], server.close
     try:
         yield receiver
     finally:

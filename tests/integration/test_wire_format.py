@@ -25,7 +25,7 @@ OURS = [
     *("webhook-attempt", "idempotency-key"),
 ]
 CLIENT_S = ["accept", "accept-encoding", "content-length"]
-EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4711}}
+EVENT: dict[str, Any] = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4711}}
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OCCURRED = "2026-01-31T12:00:00+02:00"
 SHOWN = "2026-01-31T10:00:00.000000Z"
