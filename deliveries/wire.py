@@ -72,7 +72,9 @@ class Wire(ResponseHandler):
         if not data or self._parser is None:
             super().data_received(data)
             return
-        rest = self._take_head(data) if not self._has_head else data
+        if not self._has_head and len(self.heard) < REMEMBERED:
+            self.heard = (self.heard + data)[:REMEMBERED] if self.heard else data[:REMEMBERED]
+        rest = data
         while rest and not self._has_head and self._exception is None:
             rest = self._take_head(rest)
         if rest and self._has_head:
@@ -80,8 +82,6 @@ class Wire(ResponseHandler):
 
     def _take_head(self, data: bytes) -> bytes:
         """What is left of the data when the head, or this piece of it, was parsed."""
-        if len(self.heard) < REMEMBERED:
-            self.heard = (self.heard + data)[:REMEMBERED] if self.heard else data[:REMEMBERED]
         buffer = self._buffer
         before = len(buffer)
         head, end, rest = data.partition(_END) if self._lines is None else (b"", b"", b"")
@@ -92,7 +92,7 @@ class Wire(ResponseHandler):
         if len(buffer) > before:
             message = buffer[-1][0][0]
             # A 100 or a 103 comes before the answer; a 101 is one.
-            if message.code >= 200 or message.code == 101:
+            if not 100 <= message.code <= 199 or message.code == 101:
                 self._has_head, self._is_chunked = True, message.chunked
             else:
                 self._expect_another_head()

@@ -67,6 +67,10 @@ def specifics(sent: Answered | Unanswered) -> str:
             "Invalid character in chunk size; status 200",
         ),
         (
+            b"HTTP/1.1 100 Continue\r\n\r\nNo, sorry",
+            'Expected HTTP/, RTSP/ or ICE/; received "HTTP/1.1 100 Continue\\r\\n\\r\\nNo, sorry"',
+        ),
+        (
             b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
             'one 1xx after another, and no answer; received "' + "HTTP/1.1 100 Continue\\r\\n\\r\\n" * 3 + 'HTT…"',
         ),
