@@ -230,6 +230,7 @@ def test_w01_a_delivery_is_a_post_of_json(producer: Api, acme: Consumer, receive
         "id": event["id"],
         "type": "invoice.paid",
         "created_at": event["created_at"],
+        "timestamp": event["created_at"],
         "api_version": "1",
         "data": EVENT["data"],
     }

@@ -108,6 +108,7 @@ def test_an_event_with_everything(producer: Api, acme: Consumer) -> None:
         "id": "inv_17:paid",
         "type": "invoice.paid",
         "created_at": shown["created_at"],
+        "timestamp": "2026-01-31T12:00:00.250000Z",
         "api_version": "2026-01-31",
         "data": {"amount": 4999},
         "ordering_key": "invoice 17",
