@@ -420,6 +420,7 @@ def test_a_thin_payload_carries_everything_but_the_data_and_verifies(acme: Consu
         "id": event.public_id,
         "type": "invoice.paid",
         "created_at": ingest.show_time(event.created_at),
+        "timestamp": ingest.show_time(event.created_at),
         "api_version": "1",
         "ordering_key": "a",
         "sequence": 1,
