@@ -6,17 +6,22 @@ relied on alone: the statement that stores an event looks at it again, so what h
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
 from deliveries import catalogue
 from deliveries.store import Kind
 from subscriptions import ids
+from subscriptions.schemas import SchemaRefused, Validator
 
 # Consumers and types that a process remembers.
 _MOST_REMEMBERED = 10_000
+# The schemas that go with them, compiled (bytes).
+_MOST_SCHEMA_BYTES = 128 << 20
 
 # A consumer as the producer named it, an event type, and its version.
 Name = tuple[str, str, str]
@@ -25,7 +30,7 @@ Name = tuple[str, str, str]
 @dataclass(frozen=True, slots=True, eq=False)
 class Known(Kind):
     # Of the type's schema.
-    validator: Any
+    validator: Validator | None
 
     @property
     def consumer(self) -> str:
@@ -33,10 +38,12 @@ class Known(Kind):
         return self.consumer_uid or ids.show("con", self.consumer_id)
 
     def fits(self, data: dict[str, Any]) -> bool:
-        return not self.validator or bool(self.validator.is_valid(data))
+        return self.validator is None or self.validator.is_valid(data)
 
 
 _memory: dict[Name, Known] = {}
+# By the hash of a schema in there: about what it takes (bytes).
+_schema_bytes: dict[str, int] = {}
 
 
 def recall(names: Iterable[Name]) -> list[Known | None]:
@@ -59,17 +66,28 @@ def learn(names: Iterable[Name]) -> None:
         {(type, version) for _, type, version in unknown},
         register=settings.UNKNOWN_EVENT_TYPES == "register",
     )
-    if len(_memory) + len(unknown) > _MOST_REMEMBERED:
+    if len(_memory) + len(unknown) > _MOST_REMEMBERED or sum(_schema_bytes.values()) > _MOST_SCHEMA_BYTES:
         _memory.clear()
+        _schema_bytes.clear()
     for consumer, type, version in unknown:
         consumer_id = found.consumer_ids.get(consumer)
         if consumer_id is not None and type in found.types.used and type not in found.types.archived:
-            schema = found.types.schemas.get((type, version))
-            _memory[consumer, type, version] = Known(
-                consumer_id=consumer_id,
-                consumer_uid=found.uids[consumer_id],
-                type=type,
-                api_version=version,
-                schema_hash=schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest(),
-                validator=schema and catalogue.validator(schema),
-            )
+            with suppress(SchemaRefused):  # said to each who emits it, by the catalogue
+                _memory[consumer, type, version] = _known(
+                    consumer_id, found.uids[consumer_id], type, version, found.types.schemas.get((type, version))
+                )
+
+
+def _known(consumer_id: UUID, consumer_uid: str | None, type: str, version: str, schema: str | None) -> Known:
+    validator = None if schema is None else catalogue.validator(schema)
+    schema_hash = schema and hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()
+    if validator is not None and schema_hash:
+        _schema_bytes[schema_hash] = validator.size
+    return Known(
+        consumer_id=consumer_id,
+        consumer_uid=consumer_uid,
+        type=type,
+        api_version=version,
+        schema_hash=schema_hash,
+        validator=validator,
+    )

@@ -1,7 +1,6 @@
 """Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +8,7 @@ import orjson
 from django.db import connection
 
 from subscriptions import ids
-from subscriptions.event_types import compiled
+from subscriptions.schemas import SchemaCache, SchemaRefused, Validator
 
 LOOK_UP = """
     WITH given AS MATERIALIZED (SELECT %(asked)s::json AS asked)
@@ -64,11 +63,7 @@ class Types:
         if name in self.archived:
             return Refusal("event_type_archived", f"The event type {name!r} is archived.", "/type")
         schema = self.schemas.get((name, api_version))
-        error = None if schema is None else next(iter(validator(schema).iter_errors(data)), None)
-        if error is None:
-            return None
-        pointer = "".join(f"/{_escaped(step)}" for step in error.instance_path)
-        return Refusal("schema_mismatch", error.message[:500], f"/data{pointer}")
+        return None if schema is None else _mismatch(schema, data)
 
     def note_use(self, names: set[str]) -> None:
         """Writes down the first use of types that passed the check; unknown ones join the catalogue with it."""
@@ -119,11 +114,18 @@ def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register:
     )
 
 
-@lru_cache(maxsize=512)
-def validator(schema: str) -> Any:
-    """Compiled once per schema text, so a changed schema is a new entry and no cache needs telling."""
-    return compiled(orjson.loads(schema))
+def validator(schema: str) -> Validator:
+    """`SchemaRefused` where it was registered before its cost was looked at, and would be too high."""
+    return _validators.get(schema)
 
 
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
+def _mismatch(schema: str, data: dict[str, Any]) -> Refusal | None:
+    try:
+        found = validator(schema).mismatch(data)
+    except SchemaRefused as refusal:
+        return Refusal("schema_refused", f"The event type's schema has to be registered anew. {refusal}", "/type")
+    return None if found is None else Refusal("schema_mismatch", found.message, f"/data{found.pointer}")
+
+
+# A process's own: schemas are compiled once, and seldom change.
+_validators = SchemaCache(max_bytes=128 << 20)

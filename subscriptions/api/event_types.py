@@ -55,7 +55,7 @@ class EventTypeList(ApiView):
             except event_types.NameTaken:
                 raise Problem(409, "event_type_exists", "The catalogue has an event type of this name.") from None
             except event_types.SchemaInvalid as error:
-                raise setting_error(f"/versions/{error.index}/schema", str(error)) from None
+                raise setting_error(error.pointer, str(error)) from None
 
         return self.once(request, work)
 
@@ -76,7 +76,7 @@ class EventTypeDetail(ApiView):
         try:
             return Response(show_event_type(actions.update(found, fields, actor=actor(request), why=why)))
         except event_types.SchemaInvalid as error:
-            raise setting_error(f"/versions/{error.index}/schema", str(error)) from None
+            raise setting_error(error.pointer, str(error)) from None
 
     def delete(self, request: Request, name: str) -> Response:
         """204. A type in use is archived instead of deleted; reading it says so."""
