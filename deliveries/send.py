@@ -44,7 +44,7 @@ ErrorKind = Literal[
 EXPLANATIONS: dict[ErrorKind, str] = {
     "connect_timeout": "The receiver could not be reached in time.",
     "connect_failed": "The receiver did not accept the connection.",
-    "dns": "The host name of the URL could not be resolved.",
+    "dns": "The host name of the URL does not lead to an address that we deliver to.",
     "tls": "No secure connection could be made with the receiver.",
     "refused_address": "We do not deliver to this URL.",
     "read_timeout": "The receiver did not finish its answer in time.",

@@ -7,6 +7,7 @@ before. Through a proxy a request is aiohttp's own, since it also has to speak t
 
 import asyncio
 import errno
+import logging
 import socket
 import ssl
 import time
@@ -28,7 +29,16 @@ from multidict import istr
 from yarl import URL
 
 from deliveries.wire import Wire, parser_s_word
-from subscriptions.url_guard import Policy, RefusedTarget, check_addresses, check_as_public, parse_target
+from subscriptions.url_guard import (
+    Policy,
+    RefusedTarget,
+    check_addresses,
+    check_as_public,
+    name_to_look_up,
+    parse_target,
+)
+
+logger = logging.getLogger(__name__)
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
@@ -37,6 +47,8 @@ DNS_CACHE_SECONDS = 30
 
 # How far a request came. `proxy`: the egress proxy is asked to connect us.
 Phase = Literal["dns", "connect", "proxy", "handshake", "sending", "head", "body"]
+# A look-up that brings no address we deliver to takes so long at least (seconds).
+_FAILED_LOOKUP_SECONDS = 0.5
 
 
 class Trail:
@@ -364,10 +376,19 @@ class _Guard(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        addresses = await self._lookup(host, port)
-        if not addresses:
-            raise socket.gaierror(socket.EAI_NONAME, "no addresses")
-        self._check(addresses, port=port)
+        started = time.monotonic()
+        try:
+            addresses = await self._lookup(host, port)
+            self._check(addresses, port=port)
+        except (socket.gaierror, RefusedTarget) as error:
+            if isinstance(error, RefusedTarget) and error.code != "address_not_allowed":
+                raise
+            # Told alike and after the same while, or a consumer could find out which names exist behind us.
+            logger.info(
+                "dial.no_address", extra={"fields": {"host": host, "refused": isinstance(error, RefusedTarget)}}
+            )
+            await asyncio.sleep(max(0, started + _FAILED_LOOKUP_SECONDS - time.monotonic()))
+            raise _no_address() from None
         return [
             ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST)
             for address in addresses
@@ -377,13 +398,17 @@ class _Guard(AbstractResolver):
         family, kind, protocol, _, (address, port, *_) = info
         try:
             self._check([address], port=port)
-        except RefusedTarget as refusal:
+        except RefusedTarget:
             # aiohttp races several addresses and lets only operating system errors out of the race.
-            raise OSError(errno.EACCES, "address not allowed") from refusal
+            raise _no_address() from None
         return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
         pass
+
+
+def _no_address() -> socket.gaierror:
+    return socket.gaierror(socket.EAI_NONAME, "no address that we deliver to")
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -450,7 +475,7 @@ class _Route(NamedTuple):
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    look = partial(socket.getaddrinfo, name_to_look_up(host), port, type=socket.SOCK_STREAM)
     infos = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, look)
     return list(dict.fromkeys(str(info[4][0]) for info in infos))
 

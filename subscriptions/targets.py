@@ -3,17 +3,23 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from ipaddress import ip_network
 
 from django.conf import settings
 
-from subscriptions.url_guard import Policy, RefusedTarget, check_addresses, parse_target
+from subscriptions.url_guard import (
+    Policy,
+    RefusedTarget,
+    check_addresses,
+    check_as_public,
+    name_to_look_up,
+    parse_target,
+)
 
-# A name that takes longer to resolve is judged at the dial (seconds).
+# A name that takes longer to resolve counts as one that does not (seconds).
 _LOOKUP_SECONDS = 2.0
-# Names that only ever mean this network. Refused unseen, so that an answer does not tell which of them exist.
-_INTERNAL_SUFFIXES = (".localhost", ".local", ".internal", ".intranet", ".lan", ".home", ".corp", ".home.arpa")
 
 
 def policy() -> Policy:
@@ -25,24 +31,35 @@ def policy() -> Policy:
 def check_url(url: str) -> str:
     """The URL in its one normal spelling, or RefusedTarget.
 
-    A name that does not resolve yet is let through: its owner may still be setting it up, and the dial will judge it.
+    A name is not looked up where its URL is fine for a public host: an answer that depended on it would tell which
+    names exist in the network behind us. The dial judges what it resolves to. Plain http and other ports are for names
+    inside opened networks alone: those are looked up, and one that resolves elsewhere is refused like one without.
     """
     rules = policy()
     target = parse_target(url, policy=rules)
-    if target.address is not None:
-        return target.url
-    internal = "." not in target.host or target.host.endswith(_INTERNAL_SUFFIXES)
-    if internal and not rules.allowed_networks:
-        raise RefusedTarget("address_not_allowed", "We do not deliver to this host. Use one that is public.")
-    addresses = _addresses(target.host, target.port)
-    if addresses or internal:
-        check_addresses(addresses, scheme=target.scheme, port=target.port, policy=rules)
+    if target.address is None and rules.allowed_networks:
+        try:
+            check_as_public(scheme=target.scheme, port=target.port, policy=rules)
+        except RefusedTarget:
+            if not _is_inside(target.host, target.port, rules):
+                raise
     return target.url
 
 
-def _addresses(host: str, port: int) -> list[str]:
+def _is_inside(host: str, port: int, rules: Policy) -> bool:
+    addresses = _addresses(host, port)
+    closed = replace(rules, allow_http=False, allowed_ports=frozenset())
     try:
-        answers = _resolvers().submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM).result(_LOOKUP_SECONDS)
+        check_addresses(addresses, scheme="http", port=port, policy=closed)
+    except RefusedTarget:
+        return False
+    return True
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    look = partial(socket.getaddrinfo, name_to_look_up(host), port, type=socket.SOCK_STREAM)
+    try:
+        answers = _resolvers().submit(look).result(_LOOKUP_SECONDS)
     except (OSError, FutureTimeout):
         return []
     return sorted({str(answer[4][0]) for answer in answers})

@@ -58,6 +58,8 @@ def parse_target(url: str, *, policy: Policy) -> Target:
         # With networks opened, a name may lie inside them, where other rules hold: its answers will tell.
         if not policy.allowed_networks:
             check_as_public(scheme=scheme, port=port, policy=policy)
+            if is_internal_name(host):
+                raise _not_allowed()
     else:
         host = str(address)
         _check_literal(host, scheme, port, policy)
@@ -80,8 +82,21 @@ def check_addresses(addresses: Iterable[str], *, scheme: str, port: int, policy:
     if answers and all(opened):
         return
     if not answers or any(_is_refused(answer) for answer, is_open in zip(answers, opened, strict=True) if not is_open):
-        raise RefusedTarget("address_not_allowed", "We do not deliver to this host. Use one that is public.")
+        raise _not_allowed()
     check_as_public(scheme=scheme, port=port, policy=policy)
+
+
+def is_internal_name(host: str) -> bool:
+    """Names that only ever mean this network. Told by their spelling, so a refusal does not say which of them exist."""
+    return "." not in host or host.endswith(INTERNAL_SUFFIXES)
+
+
+def name_to_look_up(host: str) -> str:
+    """Absolute, so that no search list of the resolver turns a public name into one of this network.
+
+    Names of this network are looked up as they stand: they reach a look-up only where an operator opened networks.
+    """
+    return host if is_internal_name(host) else f"{host}."
 
 
 def check_as_public(*, scheme: str, port: int, policy: Policy) -> None:
@@ -166,6 +181,10 @@ def _name(host: str) -> str:
     return name
 
 
+def _not_allowed() -> RefusedTarget:
+    return RefusedTarget("address_not_allowed", "We do not deliver to this host. Use one that is public.")
+
+
 def _invalid_host() -> RefusedTarget:
     return RefusedTarget(
         "host_invalid", "The host has to be a DNS name, an IPv4 address such as 192.0.2.1 or an IPv6 one in brackets."
@@ -219,6 +238,12 @@ def _hidden(address: Address) -> list[IPv4Address]:
         places = []
     return [IPv4Address(place) for place in places]
 
+
+# Reserved for local use, or used for it so widely that no registry hands them out; and those of container platforms.
+INTERNAL_SUFFIXES = (
+    ".localhost", ".local", ".localdomain", ".internal", ".intranet", ".lan", ".home", ".home.arpa", ".corp",
+    ".private", ".svc", ".consul", ".docker",
+)  # fmt: skip
 
 LOOPBACK_V6 = IPv6Address("::1")
 SIX_TO_FOUR = IPv6Network("2002::/16")

@@ -714,7 +714,7 @@ async def test_s02_a_name_with_any_refused_answer_is_refused_whole(answers: tupl
     async with receiving(OK) as receiver, transport(CLOSED, lookup=answers_with(*answers)) as carrier:
         url = f"http://mixed.example:{receiver.port}/"
         for sent in await asyncio.gather(*(send(outgoing(url), transport=carrier) for _ in range(5))):
-            assert (kind(sent), sent.address) == ("refused_address", None)
+            assert (kind(sent), sent.address) == ("dns", None)
     assert receiver.connection_count == 0
 
 
@@ -729,7 +729,7 @@ async def test_s03_a_name_that_rebinds_is_refused_at_the_dial() -> None:
         check_addresses(checked, scheme="http", port=receiver.port, policy=CLOSED)
 
         sent = await send(outgoing(f"http://rebinds.example:{receiver.port}/"), transport=carrier)
-    assert (kind(sent), sent.address) == ("refused_address", None)
+    assert (kind(sent), sent.address) == ("dns", None)
     assert receiver.connection_count == 0
 
 
@@ -751,7 +751,7 @@ async def test_s03_an_address_that_changes_after_the_lookup_was_judged_is_refuse
 
     async with receiving(OK) as receiver, transport(CLOSED, lookup=lookup) as carrier:
         sent = await send(outgoing(f"http://shifts.example:{receiver.port}/"), transport=carrier)
-    assert (kind(sent), sent.address) == ("refused_address", None)
+    assert (kind(sent), sent.address) == ("dns", None)
     assert receiver.connection_count == 0
 
 
