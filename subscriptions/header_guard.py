@@ -27,11 +27,13 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         _check_name(name)
         _check_value(name, value)
-        if name.lower() in seen:
+        if _folded(name) in seen:
             raise RefusedHeader(
-                "header_duplicated", f"{name} is given twice; header names ignore upper and lower case.", name=name
+                "header_duplicated",
+                f"{name} is given twice; header names ignore upper and lower case, and receivers read `_` as `-`.",
+                name=name,
             )
-        seen.add(name.lower())
+        seen.add(_folded(name))
 
 
 def _check_name(name: str) -> None:
@@ -42,8 +44,13 @@ def _check_name(name: str) -> None:
             f"A header name is 1 to {MAX_NAME_LENGTH} letters, digits or hyphens, without spaces or a colon.",
             name=name,
         )
-    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIXES):
+    if _folded(name) in RESERVED or _folded(name).startswith(RESERVED_PREFIXES):
         raise RefusedHeader("header_name_reserved", f"{name} is set by us or by the connection.", name=name)
+
+
+def _folded(name: str) -> str:
+    """As receivers tell names apart: CGI and WSGI make the same variable of `Content_Length` and `Content-Length`."""
+    return name.lower().replace("_", "-")
 
 
 def _check_value(name: str, value: str) -> None:

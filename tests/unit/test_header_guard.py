@@ -48,13 +48,14 @@ def test_s08_a_name_is_a_token(name: str) -> None:
     ],
 )
 def test_s08_our_own_and_the_connections_headers_cannot_be_replaced(name: str) -> None:
-    for spelling in (name, name.lower(), name.upper()):
+    for spelling in (name, name.lower(), name.upper(), name.replace("-", "_"), name.replace("-", "_", 1).upper()):
         refused = refusal({spelling: "1"})
         assert (refused.code, refused.name) == ("header_name_reserved", spelling)
 
 
 def test_s08_a_name_given_twice_in_different_case_is_refused() -> None:
     assert refusal({"X-Key": "1", "x-key": "2"}).code == "header_duplicated"
+    assert refusal({"X-Key": "1", "X_Key": "2"}).code == "header_duplicated"
 
 
 def test_s08_at_most_twenty_headers_are_taken() -> None:
