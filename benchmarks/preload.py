@@ -80,6 +80,7 @@ def forget(bench: Stand) -> None:
 def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> list[Target]:
     """One consumer per endpoint, `{name}-{number}`; `url` may hold `{number}`."""
     from subscriptions import ids
+    from subscriptions.endpoint_secrets import seal
     from subscriptions.endpoints import new_secret
     from subscriptions.models import Consumer, Endpoint, Lane
     from subscriptions.vault import vault
@@ -96,7 +97,7 @@ def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> lis
             signature_scheme="timestamped",
             max_in_flight=max_in_flight,
             timeout_seconds=10,
-            secret_encrypted=vault().seal(new_secret(), belongs_to=str(endpoint_id)),
+            secret_encrypted=seal(vault(), new_secret(), endpoint_id=endpoint_id, column="secret_encrypted"),
         )
         endpoints.append(endpoint)
     Endpoint.objects.bulk_create(endpoints, batch_size=1000)

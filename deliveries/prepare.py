@@ -7,10 +7,11 @@ from uuid import UUID
 
 import orjson
 
-from deliveries import sign
+from deliveries import redact, sign
 from deliveries.claim import Claimed
-from deliveries.send import Outgoing
+from deliveries.send import Answered, Outgoing, Unanswered
 from subscriptions import ids
+from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.vault import vault
 
 
@@ -44,6 +45,10 @@ class Signer:
         custom = {name for name, _ in self.custom_headers}
         return [(name, "[redacted]" if name in custom else value) for name, value in request.headers]
 
+    def without_secrets(self, sent: Answered | Unanswered) -> Answered | Unanswered:
+        """What came back as it may be stored and shown: a receiver may echo what it was sent (S08)."""
+        return redact.redacted(sent, (*self.secrets, *[value for _, value in self.custom_headers]))
+
 
 @lru_cache(maxsize=32_768)
 def signer(
@@ -56,16 +61,14 @@ def signer(
 ) -> Signer:
     """Keyed by what is sealed: a rotated secret is a new entry, and a worker opens each one once."""
 
-    def opened(sealed: bytes) -> str:
-        return vault().open(sealed, belongs_to=str(endpoint_id))
+    def opened(sealed: bytes, column: Column) -> str:
+        return unseal(vault(), sealed, endpoint_id=endpoint_id, column=column)
 
-    sealed = (secret_encrypted, previous_secret_encrypted)
-    custom = orjson.loads(opened(headers_encrypted)) if headers_encrypted else {}
-    return Signer(
-        scheme=scheme,
-        secrets=tuple(opened(value) for value in sealed if value is not None),
-        custom_headers=tuple(custom.items()),
-    )
+    secrets = [opened(secret_encrypted, "secret_encrypted")]
+    if previous_secret_encrypted is not None:
+        secrets.append(opened(previous_secret_encrypted, "previous_secret_encrypted"))
+    custom = orjson.loads(opened(headers_encrypted, "headers_encrypted")) if headers_encrypted else {}
+    return Signer(scheme=scheme, secrets=tuple(secrets), custom_headers=tuple(custom.items()))
 
 
 def signer_of(delivery: Claimed) -> Signer:
@@ -94,6 +97,13 @@ def outgoing(delivery: Claimed, *, user_agent: str, timestamp: int) -> Outgoing:
 def redacted(delivery: Claimed, request: Outgoing) -> Sequence[tuple[str, str]]:
     """The request's headers as they may be stored. Most have none of their own, and need no second look-up."""
     return signer_of(delivery).redacted(request) if delivery.headers_encrypted else request.headers
+
+
+def without_secrets(delivery: Claimed, sent: Answered | Unanswered) -> Answered | Unanswered:
+    """Most endpoints send no header of their own, and their receivers know no secret but the one they verify with."""
+    if delivery.headers_encrypted or (isinstance(sent, Answered) and b"whsec_" in sent.body):
+        return signer_of(delivery).without_secrets(sent)
+    return sent
 
 
 def thin(body: bytes) -> bytes:

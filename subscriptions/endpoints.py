@@ -13,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from subscriptions import ids
+from subscriptions.endpoint_secrets import move, seal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Lane
 from subscriptions.vault import vault
 
@@ -63,8 +64,8 @@ def create(
         id=endpoint_id,
         consumer=consumer,
         url=url,
-        secret_encrypted=vault().seal(secret, belongs_to=str(endpoint_id)),
-        **_sealed_headers(endpoint_id=str(endpoint_id), headers=headers or {}),
+        secret_encrypted=seal(vault(), secret, endpoint_id=endpoint_id, column="secret_encrypted"),
+        **_sealed_headers(endpoint_id=endpoint_id, headers=headers or {}),
         **{
             "event_types": ["*"],
             "signature_scheme": settings.DELIVERY_SIGNATURE_SCHEME,
@@ -81,7 +82,7 @@ def create(
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
     changes = dict(changes)
     if "headers" in changes:
-        changes |= _sealed_headers(endpoint_id=str(endpoint.id), headers=changes.pop("headers"))
+        changes |= _sealed_headers(endpoint_id=endpoint.id, headers=changes.pop("headers"))
     if changes:
         Endpoint.objects.filter(id=endpoint.id).update(updated_at=timezone.now(), **changes)
         endpoint.refresh_from_db()
@@ -95,16 +96,20 @@ def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int) -> Rotated:
     now = timezone.now()
     secret = new_secret()
     expires_at = now + timedelta(seconds=overlap_seconds)
-    previous: dict[str, Any] = {
-        "previous_secret_encrypted": locked.secret_encrypted,
-        "previous_secret_expires_at": expires_at,
-    }
-    if overlap_seconds == 0:
-        previous = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
+    previous: dict[str, Any] = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
+    if overlap_seconds > 0:
+        previous = {"previous_secret_encrypted": _as_previous(locked), "previous_secret_expires_at": expires_at}
     Endpoint.objects.filter(id=endpoint.id).update(
-        secret_encrypted=vault().seal(secret, belongs_to=str(endpoint.id)), updated_at=now, **previous
+        secret_encrypted=seal(vault(), secret, endpoint_id=endpoint.id, column="secret_encrypted"),
+        updated_at=now,
+        **previous,
     )
     return Rotated(secret=secret, previous_expires_at=expires_at)
+
+
+def _as_previous(endpoint: Endpoint) -> bytes:
+    sealed = bytes(endpoint.secret_encrypted)
+    return move(vault(), sealed, endpoint_id=endpoint.id, old="secret_encrypted", new="previous_secret_encrypted")
 
 
 def pause(endpoint: Endpoint) -> bool:
@@ -152,10 +157,12 @@ def _move(endpoint: Endpoint, *, old: list[EndpointStatus], new: EndpointStatus)
     return moved == 1
 
 
-def _sealed_headers(*, endpoint_id: str, headers: dict[str, str]) -> dict[str, Any]:
+def _sealed_headers(*, endpoint_id: UUID, headers: dict[str, str]) -> dict[str, Any]:
     if not headers:
         return {"headers_encrypted": None, "header_names": []}
     return {
-        "headers_encrypted": vault().seal(orjson.dumps(headers).decode(), belongs_to=endpoint_id),
+        "headers_encrypted": seal(
+            vault(), orjson.dumps(headers).decode(), endpoint_id=endpoint_id, column="headers_encrypted"
+        ),
         "header_names": list(headers),
     }

@@ -1,14 +1,16 @@
-"""Moves every sealed value to the first key of ENCRYPTION_KEYS, so that an old key can be taken out of the list."""
+"""Moves every sealed value to the first key of ENCRYPTION_KEYS, so that an old key can be taken out of the list.
+
+Values that were sealed for their row alone are bound to their column as well.
+"""
 
 from collections.abc import Iterator
 from uuid import UUID
 
 from django.db import transaction
 
+from subscriptions.endpoint_secrets import COLUMNS, is_current, move
 from subscriptions.models import Endpoint
 from subscriptions.vault import Vault
-
-_COLUMNS = ("secret_encrypted", "previous_secret_encrypted", "headers_encrypted")
 
 
 def reencrypt_all(vault: Vault) -> int:
@@ -29,11 +31,11 @@ def _endpoint_ids() -> Iterator[UUID]:
 def _reencrypt(endpoint_id: UUID, vault: Vault) -> bool:
     # Locked, because a rotation at this moment must not be overwritten with the secret it replaced.
     endpoint = Endpoint.objects.select_for_update(no_key=True).get(id=endpoint_id)
-    belongs_to = str(endpoint_id)
     changes = {
-        column: vault.seal(vault.open(bytes(sealed), belongs_to=belongs_to), belongs_to=belongs_to)
-        for column in _COLUMNS
-        if (sealed := getattr(endpoint, column)) is not None and not vault.is_current(bytes(sealed))
+        column: move(vault, bytes(sealed), endpoint_id=endpoint_id, old=column, new=column)
+        for column in COLUMNS
+        if (sealed := getattr(endpoint, column)) is not None
+        and not is_current(vault, bytes(sealed), endpoint_id=endpoint_id, column=column)
     }
     if changes:
         Endpoint.objects.filter(id=endpoint_id).update(**changes)

@@ -17,6 +17,7 @@ from deliveries.health import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
 from subscriptions import endpoints, ids
+from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.models import Consumer, Endpoint, Lane
 from subscriptions.vault import vault
 from tests.walk import (
@@ -408,8 +409,8 @@ def test_a_probe_of_a_rate_limited_endpoint_that_fails_at_once_doubles_the_cool_
 # ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def opened(sealed: bytes | None, endpoint: Endpoint) -> str | None:
-    return None if sealed is None else vault().open(sealed, belongs_to=str(endpoint.id))
+def opened(sealed: bytes | None, endpoint: Endpoint, column: Column = "secret_encrypted") -> str | None:
+    return None if sealed is None else unseal(vault(), sealed, endpoint_id=endpoint.id, column=column)
 
 
 def test_w06_the_previous_secret_is_handed_out_until_it_expires_and_no_longer(acme: Consumer) -> None:
@@ -422,7 +423,7 @@ def test_w06_the_previous_secret_is_handed_out_until_it_expires_and_no_longer(ac
     [after] = claim_for(endpoint, limit=1).deliveries
 
     assert opened(during.secret_encrypted, endpoint) == new
-    assert opened(during.previous_secret_encrypted, endpoint) == old
+    assert opened(during.previous_secret_encrypted, endpoint, "previous_secret_encrypted") == old
     assert opened(after.secret_encrypted, endpoint) == new
     assert after.previous_secret_encrypted is None
 

@@ -7,9 +7,10 @@ from django.core.management import call_command
 from pytest_django import Settings
 
 from subscriptions import endpoints
+from subscriptions.endpoint_secrets import COLUMNS, Column, unseal
 from subscriptions.models import Consumer, Endpoint
 from subscriptions.reencrypt import reencrypt_all
-from subscriptions.vault import VaultError, parse_keys
+from subscriptions.vault import Vault, VaultError, parse_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -36,10 +37,44 @@ def test_s09_every_sealed_value_moves_to_the_first_key_and_opens_as_before(
 
     endpoint.refresh_from_db()
     only_new = parse_keys([NEW])
-    belongs_to = str(endpoint.id)
-    assert only_new.open(bytes(endpoint.secret_encrypted), belongs_to=belongs_to) == second
-    assert only_new.open(bytes(endpoint.previous_secret_encrypted or b""), belongs_to=belongs_to) == first
-    assert only_new.open(bytes(endpoint.headers_encrypted or b""), belongs_to=belongs_to) == '{"X-Token":"t"}'
+    assert opened(endpoint, only_new) == [second, first, '{"X-Token":"t"}']
+
+
+def opened(endpoint: Endpoint, vault: Vault) -> list[str]:
+    endpoint.refresh_from_db()
+    return [
+        unseal(vault, bytes(getattr(endpoint, column)), endpoint_id=endpoint.id, column=column) for column in COLUMNS
+    ]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_s09_a_value_moved_to_another_column_of_its_row_does_not_open(
+    sealed: tuple[Endpoint, str, str], column: Column
+) -> None:
+    endpoint, _, _ = sealed
+    endpoint.refresh_from_db()
+
+    for other in set(COLUMNS) - {column}:
+        with pytest.raises(VaultError, match="does not open"):
+            unseal(parse_keys([OLD]), bytes(getattr(endpoint, other)), endpoint_id=endpoint.id, column=column)
+
+
+def test_a_value_that_was_bound_to_its_row_alone_still_opens_and_is_bound_to_its_column(
+    sealed: tuple[Endpoint, str, str],
+) -> None:
+    endpoint, first, second = sealed
+    vault = parse_keys([OLD])
+    Endpoint.objects.filter(id=endpoint.id).update(
+        secret_encrypted=vault.seal("as before", belongs_to=str(endpoint.id))
+    )
+    assert opened(endpoint, vault)[0] == "as before"
+
+    assert [reencrypt_all(vault), reencrypt_all(vault)] == [1, 0]
+
+    assert opened(endpoint, vault) == ["as before", first, '{"X-Token":"t"}']
+    with pytest.raises(VaultError):
+        vault.open(bytes(endpoint.secret_encrypted), belongs_to=str(endpoint.id))
+    assert second != "as before"
 
 
 def test_running_it_again_changes_nothing(sealed: tuple[Endpoint, str, str]) -> None:

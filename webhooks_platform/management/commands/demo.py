@@ -25,6 +25,7 @@ from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as new_endpoint
 from subscriptions.actions import keys as key_actions
 from subscriptions.audit import Actor, record
+from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role, SignatureScheme
 from subscriptions.vault import VaultError, vault
 
@@ -77,11 +78,13 @@ def _endpoint(consumer: Consumer, *, url: str) -> tuple[Endpoint, list[str]]:
 
 
 def _secrets(endpoint: Endpoint) -> list[str]:
-    sealed = [endpoint.secret_encrypted]
+    columns: list[Column] = ["secret_encrypted"]
     expires_at = endpoint.previous_secret_expires_at
     if endpoint.previous_secret_encrypted and expires_at and expires_at > timezone.now():
-        sealed.append(endpoint.previous_secret_encrypted)
-    return [vault().open(bytes(each), belongs_to=str(endpoint.id)) for each in sealed]
+        columns.append("previous_secret_encrypted")
+    return [
+        unseal(vault(), bytes(getattr(endpoint, column)), endpoint_id=endpoint.id, column=column) for column in columns
+    ]
 
 
 def _ready(endpoint: Endpoint, *, url: str) -> Endpoint:
