@@ -11,9 +11,12 @@ import httpx
 from deliveries import prepare, retry
 from deliveries.claim import Claimed
 from deliveries.health import read_signal
+from deliveries.release import LOCKED
 from deliveries.retry import Facts, read_retry_after
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.settle import Outcome
+from subscriptions import ids
+from subscriptions.vault import VaultError
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +32,9 @@ async def attempt(
     outgoing: Outgoing | None = None
     try:
         outgoing = prepare.outgoing(delivery, user_agent=user_agent, timestamp=int(time.time()))
-        sent = await send(outgoing, transport=transport)
+        sent = prepare.without_secrets(delivery, await send(outgoing, transport=transport))
+    except VaultError as error:
+        return _locked(delivery, error)
     except Exception as error:  # A bug of ours must not leave a delivery in flight for ever.
         logger.exception("delivery.broken", extra={"fields": {"delivery": str(delivery.id)}})
         sent = Unanswered("internal", type(error).__name__, started_at=datetime.now(UTC), duration_ms=0, address=None)
@@ -63,6 +68,24 @@ async def attempt(
         error_detail=sent.detail if isinstance(sent, Unanswered) else None,
         response_headers=sent.headers if isinstance(sent, Answered) else None,
         response_body=sent.body if isinstance(sent, Answered) else None,
+    )
+
+
+def _locked(delivery: Claimed, error: VaultError) -> Outcome:
+    """Nothing was sent, and the delivery goes back (release.py)."""
+    fields = {"delivery": ids.show("dlv", delivery.id), "endpoint": ids.show("ep", delivery.endpoint_id)}
+    logger.error("delivery.secrets_locked", extra={"fields": {**fields, "error": str(error)}})
+    now = datetime.now(UTC)
+    return Outcome(
+        delivery_id=delivery.id,
+        endpoint_id=delivery.endpoint_id,
+        number=delivery.number,
+        verdict=retry.RetryAt(now),
+        decided_at=now,
+        started_at=now,
+        duration_ms=0,
+        url=delivery.url,
+        error_kind=LOCKED,
     )
 
 

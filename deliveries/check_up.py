@@ -86,8 +86,9 @@ async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None, *
     with the first that gets no answer."""
     deadline = time.monotonic() + _BUDGET_SECONDS
     replies: dict[Probe, Reply] = {}
+    signing = trial.signer(endpoint)
     async with transport or trial.transport() as carrier:
-        for probe, request in _requests(endpoint, trial.signer(endpoint), now=int(time.time())):
+        for probe, request in _requests(endpoint, signing, now=int(time.time())):
             if probe == "plain" and not _refused(replies["genuine"]):
                 continue
             if replies:
@@ -96,7 +97,7 @@ async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None, *
             if left <= 0:
                 break
             timed = request._replace(timeout_seconds=min(request.timeout_seconds, left))
-            replies[probe] = await send(timed, transport=carrier)
+            replies[probe] = signing.without_secrets(await send(timed, transport=carrier))
             if isinstance(replies[probe], Unanswered):
                 break
     return replies

@@ -20,6 +20,7 @@ from deliveries import tally
 from deliveries.claim import Claimed
 from deliveries.database import Pool, insist
 from deliveries.health import Breaker
+from deliveries.release import LOCKED, release
 from deliveries.settle import Outcome, Settled, settle
 from subscriptions import ids
 
@@ -83,7 +84,7 @@ class Outcomes:
             self._remember_health(outcome)
             if (delivery.id, delivery.number) in settled.moved:
                 self._tally.attempted(delivery, outcome)
-        _log(batch, settled.moved)
+        _log([(delivery, outcome) for delivery, outcome in batch if outcome.error_kind != LOCKED], settled.moved)
         return Written(batch, settled.unblocked)
 
     async def write_tally(self, *, whole: bool = False) -> None:
@@ -98,6 +99,12 @@ class Outcomes:
                 await asyncio.wait_for(self._hurry.wait(), _GATHER_SECONDS)
 
     async def _settled(self, outcomes: list[Outcome]) -> Settled:
+        locked = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
+        if locked:
+            await insist(self._pool, partial(release, outcomes=locked))
+            outcomes = [outcome for outcome in outcomes if outcome.error_kind != LOCKED]
+        if not outcomes:
+            return Settled(moved=set(), unblocked=set())
         try:
             return await insist(self._pool, partial(settle, outcomes=outcomes, breaker=self._breaker))
         except psycopg.Error:

@@ -5,6 +5,7 @@ again. A kill switch stops it like everything else: while it is on, nothing goes
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,18 @@ from deliveries.trial_slots import Busy as Busy
 from subscriptions import ids
 from subscriptions.models import Endpoint, Hold
 from subscriptions.targets import policy
+from subscriptions.vault import VaultError
+
+logger = logging.getLogger(__name__)
 
 # However patient its endpoint is with deliveries (seconds).
 _LONGEST = 10
+
+
+class Locked(Busy):
+    """The endpoint's secrets cannot be opened: a key is missing from ENCRYPTION_KEYS. The log says which."""
+
+    code = "secrets_locked"
 
 
 class Held(Exception):
@@ -60,7 +70,7 @@ async def _run(endpoint: Endpoint) -> Trial:
     body = render(event_id, type="webhook.test", data=data, at=datetime.now(UTC))
     request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
     async with transport() as carrier:
-        result = await send(request, transport=carrier)
+        result = signing.without_secrets(await send(request, transport=carrier))
     return Trial(event_id=event_id, request=request, request_headers=signing.redacted(request), result=result)
 
 
@@ -84,13 +94,19 @@ def slot(endpoint: Endpoint) -> Iterator[None]:
 
 
 def signer(endpoint: Endpoint) -> Signer:
-    return prepare.signer(
-        endpoint_id=endpoint.id,
-        scheme=endpoint.signature_scheme,
-        secret_encrypted=bytes(endpoint.secret_encrypted),
-        previous_secret_encrypted=_previous(endpoint),
-        headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
-    )
+    try:
+        return prepare.signer(
+            endpoint_id=endpoint.id,
+            scheme=endpoint.signature_scheme,
+            secret_encrypted=bytes(endpoint.secret_encrypted),
+            previous_secret_encrypted=_previous(endpoint),
+            headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
+        )
+    except VaultError as error:
+        logger.error("endpoint.locked", extra={"fields": {"endpoint": endpoint.public_id, "error": str(error)}})
+        raise Locked(
+            "The endpoint's secrets cannot be opened at present. An operator has to look at it.", retry_after_seconds=60
+        ) from None
 
 
 def outgoing(

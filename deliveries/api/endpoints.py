@@ -168,6 +168,8 @@ def _sent_by_hand() -> Iterator[None]:
         yield
     except trial.Held:
         raise Problem(409, "held", "An operator holds everything back, so nothing goes out. Try again later.") from None
+    except trial.Locked as error:
+        raise Problem(503, error.code, str(error)) from None
     except trial.Busy as error:
         raise Problem(429, error.code, str(error), headers={"Retry-After": str(error.retry_after_seconds)}) from None
     except check_up.TooSoon:

@@ -1,0 +1,105 @@
+"""deliveries/release.py and redact.py: secrets that do not open, and secrets that come back."""
+
+import base64
+import logging
+
+import pytest
+from pytest_django import Settings
+
+from deliveries.models import Attempt, Delivery
+from subscriptions import endpoints
+from subscriptions.models import CheckUp, Consumer, Lane
+from tests.conftest import Api, PumpRunner
+from tests.receiver import Receiver, Reply
+from tests.walk import accept, new_endpoint, pass_time, states
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OTHER_KEY = "other:" + base64.b64encode(b"o" * 32).decode()
+TOKEN = "Bearer tok_0123456789abcdef"
+
+
+def test_a_missing_encryption_key_uses_up_no_attempt_and_everything_goes_out_once_it_is_back(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url, retry_schedule=[0])
+    for _ in range(3):
+        accept(acme)
+    keys = settings.ENCRYPTION_KEYS
+    settings.ENCRYPTION_KEYS = [OTHER_KEY]
+    for _ in range(3):
+        with caplog.at_level(logging.ERROR):
+            pump.run()
+        pass_time(seconds=40)
+
+    assert states(endpoint) == ["pending"] * 3
+    assert set(Delivery.objects.values_list("attempt_count", "round_base")) == {(0, 0)}
+    assert not Attempt.objects.exists()
+    assert receiver.received == []
+    lane = Lane.objects.get(endpoint=endpoint)
+    assert (lane.failure_count, lane.breaker_open) == (0, False)
+    assert "delivery.secrets_locked" in caplog.messages
+    assert any("ENCRYPTION_KEYS" in str(getattr(record, "fields", "")) for record in caplog.records)
+
+    settings.ENCRYPTION_KEYS = [OTHER_KEY, *keys]
+    pump.run()
+
+    assert states(endpoint) == ["delivered"] * 3
+    assert set(Attempt.objects.values_list("number", "status_code")) == {(1, 200)}
+    assert {request.headers["webhook-attempt"] for request in receiver.received} == {"1"}
+
+
+def test_with_a_missing_key_the_backlog_waits_behind_a_closed_lane_and_others_go_on(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner, settings: Settings
+) -> None:
+    locked = new_endpoint(acme, url=receiver.url, max_in_flight=2)
+    keys = settings.ENCRYPTION_KEYS
+    settings.ENCRYPTION_KEYS = [OTHER_KEY]
+    well = new_endpoint(acme, url=receiver.url)
+    for _ in range(20):
+        accept(acme)
+
+    pump.run()
+
+    assert states(well) == ["delivered"] * 20
+    assert states(locked) == ["pending"] * 20
+    assert Delivery.objects.filter(endpoint=locked, attempt_count__gt=0).count() == 0
+    settings.ENCRYPTION_KEYS = keys
+
+
+def test_a_test_and_a_check_up_of_an_endpoint_whose_key_is_missing_are_answered(
+    acme: Consumer, acme_api: Api, receiver: Receiver, settings: Settings
+) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url)
+    settings.ENCRYPTION_KEYS = [OTHER_KEY]
+
+    answers = [acme_api.post(f"endpoints/{endpoint.public_id}/{what}/") for what in ("test", "check-up")]
+
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert receiver.received == []
+
+
+def test_s08_a_header_value_that_the_receiver_echoes_is_neither_stored_nor_shown(
+    acme: Consumer, acme_api: Api, receiver: Receiver, pump: PumpRunner
+) -> None:
+    endpoint, secret = endpoints.create(consumer=acme, url=receiver.url, headers={"Authorization": TOKEN})
+    receiver.answer = lambda received: Reply(
+        status=400,
+        headers={"X-Echo": received.headers["authorization"]},
+        body=f"who is {TOKEN} or {TOKEN.split()[1]}, and {secret}?".encode(),
+    )
+    accept(acme)
+    pump.run()
+    tested = acme_api.post(f"endpoints/{endpoint.public_id}/test/").content
+    checked = acme_api.post(f"endpoints/{endpoint.public_id}/check-up/").content
+
+    delivery = Delivery.objects.get()
+    shown = acme_api.get(f"deliveries/{delivery.public_id}/").content
+    attempt = Attempt.objects.get()
+    stored = bytes(attempt.response_body or b"") + str(attempt.response_headers).encode()
+    stored += str(CheckUp.objects.get().report).encode()
+    for text in (tested, checked, shown, stored):
+        assert b"[redacted]" in text
+        assert b"tok_0123456789abcdef" not in text
+        assert secret.encode() not in text
+    assert bytes(attempt.response_body or b"") == b"who is [redacted] or [redacted], and [redacted]?"
