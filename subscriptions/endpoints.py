@@ -26,6 +26,14 @@ class TooManyNewEndpoints(Exception):
     """The consumer has made as many endpoints within a day as this deployment allows, deleted ones included."""
 
 
+class RotationInProgress(Exception):
+    """The previous secret still signs beside the current one. Another rotation would silence it at once."""
+
+    def __init__(self, until: datetime) -> None:
+        super().__init__(f"The previous secret signs until {until:%Y-%m-%d %H:%M:%S} UTC.")
+        self.until = until
+
+
 @dataclass(frozen=True, slots=True)
 class Rotated:
     secret: str
@@ -90,10 +98,17 @@ def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
 
 
 @transaction.atomic
-def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int) -> Rotated:
-    """A new primary secret. The one before signs beside it until the overlap ends; an older one is retired at once."""
+def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int, force: bool = False) -> Rotated:
+    """A new primary secret. The one before signs beside it until the overlap ends; an older one is retired at once.
+
+    While an overlap runs, a receiver may hold either secret, so that is refused unless it is forced. The row's lock
+    makes it exact: of two rotations at the same moment, the second one sees the overlap of the first.
+    """
     locked = Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
     now = timezone.now()
+    until = overlap_until(locked, now=now)
+    if until is not None and not force:
+        raise RotationInProgress(until)
     secret = new_secret()
     expires_at = now + timedelta(seconds=overlap_seconds)
     previous: dict[str, Any] = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
@@ -110,6 +125,12 @@ def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int) -> Rotated:
 def _as_previous(endpoint: Endpoint) -> bytes:
     sealed = bytes(endpoint.secret_encrypted)
     return move(vault(), sealed, endpoint_id=endpoint.id, old="secret_encrypted", new="previous_secret_encrypted")
+
+
+def overlap_until(endpoint: Endpoint, *, now: datetime) -> datetime | None:
+    """When the previous secret stops signing. None where none signs."""
+    expires_at = endpoint.previous_secret_expires_at
+    return expires_at if expires_at is not None and expires_at > now else None
 
 
 def pause(endpoint: Endpoint) -> bool:

@@ -305,6 +305,28 @@ class PortalVisit(models.Model):
         return ids.show("vis", self.id)
 
 
+class Handover(models.Model):
+    """The result of a form until the next page shows it, sealed (subscriptions/handover.py). A secret's row is deleted
+    by the page that shows it."""
+
+    token_hash = models.BinaryField(max_length=32, unique=True)
+    # Which session may see it, as deliveries/pages/once.py names sessions.
+    visitor = models.CharField(max_length=255)
+    # The public id of the endpoint or consumer.
+    about = models.CharField(max_length=255)
+    content_encrypted = models.BinaryField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # subscriptions/handover.py: forgets old ones.
+            models.Index(fields=["expires_at"], name="handover_end"),
+        ]
+
+    def __str__(self) -> str:
+        return f"handover about {self.about}"
+
+
 class IdempotencyRecord(models.Model):
     """The answer to a request that named an Idempotency-Key, committed together with what the request did."""
 

@@ -5,16 +5,16 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from subscriptions import idempotency, key_tree, portal
+from subscriptions import handover, idempotency, key_tree, portal
 
 logger = logging.getLogger(__name__)
 
 
 @shared_task(name="subscriptions.forget_answers", ignore_result=True)
 def forget_answers() -> None:
-    """Stored answers to Idempotency-Keys are kept as long as promised, and no longer."""
+    """Stored answers to Idempotency-Keys are kept as long as promised, and no longer. So is what no page asked for."""
     forgotten = idempotency.forget_old(hours=settings.IDEMPOTENCY_HOURS)
-    logger.info("idempotency.forgotten", extra={"fields": {"count": forgotten}})
+    logger.info("idempotency.forgotten", extra={"fields": {"count": forgotten, "handovers": handover.forget_old()}})
 
 
 @shared_task(name="subscriptions.forget_visits", ignore_result=True)

@@ -4,15 +4,18 @@ The API knows its callers by their keys and looks at no cookie, session or form 
 for nothing, on every emit.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
+
+from deliveries.console import errors
 
 
 class _PagesOnly:
@@ -22,6 +25,34 @@ class _PagesOnly:
         if request.path_info.startswith("/api/v1/"):
             return self.get_response(request)
         return super().__call__(request)  # type: ignore[misc]
+
+
+class NoNulCharacters:
+    """Pages whose address, form or cookies hold a NUL character are refused before anything reads them.
+
+    Nothing is named so, and PostgreSQL cannot even be asked. The API refuses it by itself, as a problem document.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path_info.startswith("/api/v1/") and _holds_nul(request):
+            return errors.nul_character(request)
+        return self.get_response(request)
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    given = [request.GET] if request.method != "POST" else [request.GET, request.POST]
+    return (
+        "\0" in request.path_info
+        or any("\0" in value for value in request.COOKIES.values())
+        or any(_has_nul(each) for each in given)
+    )
+
+
+def _has_nul(given: QueryDict) -> bool:
+    return any("\0" in name or any("\0" in value for value in values) for name, values in given.lists())
 
 
 class StaticFiles(_PagesOnly, WhiteNoiseMiddleware):

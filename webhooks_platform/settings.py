@@ -58,6 +58,7 @@ INSTALLED_APPS = [
 # Those of webhooks_platform.middleware are Django's own, for every address outside the API.
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "webhooks_platform.middleware.NoNulCharacters",
     "webhooks_platform.middleware.StaticFiles",
     "webhooks_platform.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
@@ -68,6 +69,9 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "webhooks_platform.urls"
 WSGI_APPLICATION = "webhooks_platform.wsgi.application"
+# Where a login leads whose `?next=` was refused or missing, and a logout.
+LOGIN_REDIRECT_URL = "admin:index"
+LOGOUT_REDIRECT_URL = "admin:login"
 # The API answers with and without the trailing slash; a redirect would lose a POST's body.
 APPEND_SLASH = False
 TEMPLATES = [
@@ -80,7 +84,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            # `{% csrf_token %}` that also names the form, so that it does its work once.
+            "builtins": ["deliveries.templatetags.form_tokens"],
         },
     }
 ]
@@ -351,6 +357,8 @@ LOGGING = {
     "root": {"handlers": ["stdout"], "level": LOG_LEVEL},
     "loggers": {
         "celery": {"level": "WARNING"},
+        # Nothing past our formatters, which cut out tokens: Django would write to other places, too, with DEBUG on.
+        "django": {"level": "INFO", "handlers": []},
         # A refused request is the caller's business; its problem document says why.
         "django.request": {"level": "ERROR"},
         "django.server": {"level": "WARNING"},

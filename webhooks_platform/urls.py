@@ -8,10 +8,9 @@ from deliveries.api import audit, deliveries, endpoints, events, feed, replays
 from deliveries.console import errors
 from deliveries.portal import site
 from subscriptions.api import consumers, event_types, keys
-from subscriptions.api.problems import bad_request
 from webhooks_platform import health
 
-handler400 = bad_request
+handler400 = errors.bad_request
 handler403 = errors.permission_denied
 handler404 = errors.page_not_found
 handler500 = errors.server_error

@@ -24,10 +24,15 @@ from subscriptions.api.views import (
     fields_and_why,
     why_of_delete,
 )
+from subscriptions.endpoints import RotationInProgress
 from subscriptions.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 
 # What an attempt's requests and responses hold.
 _DETAILS = {"request_headers", "request_body", "response_headers", "response_body", "error_detail"}
+_WHAT_FORCE_BREAKS = (
+    "Rotating now would silence it at once: a receiver that still verifies with it would refuse every request from then"
+    ' on. Wait until then, or send "force": true if no receiver needs it any more.'
+)
 
 
 class EndpointDetail(ApiView):
@@ -69,7 +74,10 @@ class RotateSecret(ApiView):
         fields, why = fields_and_why(RotateIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            rotated = actions.rotate_secret(found, **fields, actor=actor(request), why=why)
+            try:
+                rotated = actions.rotate_secret(found, **fields, actor=actor(request), why=why)
+            except RotationInProgress as running:
+                raise Problem(409, "rotation_in_progress", f"{running} {_WHAT_FORCE_BREAKS}") from None
             return 200, {
                 "id": found.public_id,
                 "secret": rotated.secret,

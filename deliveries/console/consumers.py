@@ -1,17 +1,14 @@
 """Consumers: all of them, and one with its endpoints, its traffic and its keys."""
 
-from django.conf import settings
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
 from deliveries.console import chart, keyset, statistics
-from deliveries.console.page import actor_of, missing, render, why_of
+from deliveries.console.page import missing, render
 from deliveries.models import Event
 from subscriptions import ids
-from subscriptions.actions import portal
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold
 
 
@@ -56,17 +53,3 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         dead=dead,
         entries=AuditEntry.objects.filter(consumer_id=consumer.id).order_by("-id")[:10],
     )
-
-
-def portal_link(request: HttpRequest, public_id: str) -> HttpResponse:
-    """A way into this consumer's portal, shown once, to be handed on."""
-    uuid = ids.parse("con", public_id)
-    consumer = Consumer.objects.filter(id=uuid, deleted_at__isnull=True).first() if uuid else None
-    if consumer is None:
-        return missing(request, "consumer")
-    token, expires_at = portal.create_link(
-        consumer, minutes=settings.PORTAL_LINK_MINUTES, actor=actor_of(request), why=why_of(request)
-    )
-    url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
-    title = "Portal link"
-    return render(request, "portal_link.html", title=title, consumer=consumer, url=url, expires_at=expires_at)

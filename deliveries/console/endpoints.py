@@ -18,10 +18,10 @@ from deliveries.api.show import show_trial
 from deliveries.browse.backlog import Backlog, Owed, read_owed
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset, statistics, story, waiting
-from deliveries.console.page import actor_of, back_to, missing, render, why_of
+from deliveries.console import chart, keyset, secrets, statistics, story, waiting
+from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
 from deliveries.models import Delivery
-from subscriptions import consumers, ids
+from subscriptions import consumers, endpoints, handover, ids
 from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
 
 COUNTED_UP_TO = 10_000
@@ -72,7 +72,7 @@ def index(request: HttpRequest) -> HttpResponse:
     )
 
 
-def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
+def show(request: HttpRequest, public_id: str) -> HttpResponse:
     endpoint = _find(public_id)
     if endpoint is None:
         return missing(request, "endpoint")
@@ -108,7 +108,8 @@ def show(request: HttpRequest, public_id: str, **extra: Any) -> HttpResponse:
         notices=_notices(endpoint),
         newest=Delivery.objects.filter(endpoint=endpoint).select_related("event").order_by("-event_id")[:10],
         entries=AuditEntry.objects.filter(target=endpoint.public_id).order_by("-id")[:10],
-        **extra,
+        until=endpoints.overlap_until(endpoint, now=timezone.now()),
+        **_tested(request, public_id),
     )
 
 
@@ -118,13 +119,23 @@ def _late(owed: Owed | None, *, slow: Sequence[UUID]) -> waiting.Advice | None:
     return waiting.advise(owed, slow=slow) if owed is not None and is_late else None
 
 
+def _tested(request: HttpRequest, public_id: str) -> dict[str, Any]:
+    """The result of a test that was sent from this page moments ago."""
+    token = request.GET.get("tested", "")
+    shown = handover.look(token, visitor=visitor(request), about=public_id) if token else None
+    if shown is None:
+        return {}
+    answer = shown["response_body"]
+    return {"tested": shown, "answer": None if answer is None else story.body_of(answer.encode())}
+
+
 def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     endpoint = _find(public_id)
     if endpoint is None or endpoint.deleted_at is not None:
         return missing(request, "endpoint")
     here, why = reverse("admin:endpoint", args=[public_id]), why_of(request)
-    if deed in ANSWERED_BY_A_PAGE:
-        return ANSWERED_BY_A_PAGE[deed](request, endpoint)
+    if deed == "rotate":
+        return secrets.rotate(request, endpoint)
     if deed not in DEEDS:
         return missing(request, "action")
     run, done, wants_reason = DEEDS[deed]
@@ -137,35 +148,26 @@ def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
     return back_to(request, here, done=done)
 
 
-def _rotate(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
-    """The one answer of the console that holds a secret: shown once, to who asked for it, and stored by no browser."""
-    text, why = request.POST.get("overlap_seconds", "86400"), why_of(request)
-    overlap = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else -1
-    here = reverse("admin:endpoint", args=[endpoint.public_id])
-    if not 0 <= overlap <= 604_800:
-        return back_to(request, here, refused="The old secret may sign for 0 to 604,800 seconds more (a week).")
-    if not why:
-        return back_to(request, here, refused="Say why: the reason goes into the audit log.")
-    rotated = actions.rotate_secret(endpoint, overlap_seconds=overlap, actor=actor_of(request), why=why)
-    response = render(request, "rotated.html", title="New secret", endpoint=endpoint, rotated=rotated, overlap=overlap)
-    response["Cache-Control"] = "no-store"
-    return response
-
-
-def _test(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
-    here = reverse("admin:endpoint", args=[endpoint.public_id])
+def send_test(request: HttpRequest, public_id: str) -> HttpResponse:
+    endpoint = _find(public_id)
+    if endpoint is None or endpoint.deleted_at is not None:
+        return missing(request, "endpoint")
+    here = reverse("admin:endpoint", args=[public_id])
     try:
         shown = show_trial(manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request)))
     except trial.Busy as error:
         return back_to(request, here, refused=str(error))
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
-    answer = None if shown["response_body"] is None else story.body_of(shown["response_body"].encode())
-    return show(request, endpoint.public_id, tested=shown, answer=answer)
+    token = handover.put(shown, visitor=visitor(request), about=public_id)
+    return back_to(request, f"{here}?tested={token}", stay=True)
 
 
-def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
-    here = reverse("admin:endpoint", args=[endpoint.public_id])
+def run_check_up(request: HttpRequest, public_id: str) -> HttpResponse:
+    endpoint = _find(public_id)
+    if endpoint is None or endpoint.deleted_at is not None:
+        return missing(request, "endpoint")
+    here = reverse("admin:endpoint", args=[public_id])
     try:
         manual_sends.run_check_up(endpoint, actor=actor_of(request), why=why_of(request))
     except trial.Busy as error:
@@ -175,13 +177,6 @@ def _check_up(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
     except trial.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     return back_to(request, f"{here}#check-up", done="Checked. The report is below.")
-
-
-ANSWERED_BY_A_PAGE: dict[str, Callable[[HttpRequest, Endpoint], HttpResponse]] = {
-    "rotate": _rotate,
-    "test": _test,
-    "check-up": _check_up,
-}
 
 
 def _find(public_id: str) -> Endpoint | None:

@@ -1,4 +1,4 @@
-"""What an address under /admin/ answers when something is wrong: a page. Everywhere else, a problem document."""
+"""What an address under /admin/ and /portal/ answers when something is wrong: a page. Elsewhere, a problem document."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -6,10 +6,12 @@ from django.shortcuts import render
 from deliveries.console.page import explain
 from subscriptions.api import problems
 
-_HOME = "/admin/"
+_HOME, _PORTAL = "/admin/", "/portal/"
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if request.path.startswith(_PORTAL):
+        return _alone(request, 404, "There is nothing at this address", "The link may be old or mistyped.")
     if not request.path.startswith(_HOME):
         return problems.page_not_found(request, exception)
     return _page(
@@ -27,6 +29,23 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
     )  # fmt: skip
 
 
+def nul_character(request: HttpRequest) -> HttpResponse:
+    """Refused before anybody knows who is looking."""
+    return _alone(
+        request, 400, "That holds a character that nothing is named with",
+        "The address, the form or a cookie holds a NUL character (%00). Nothing was done.",
+    )  # fmt: skip
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if not request.path.startswith((_HOME, _PORTAL)):
+        return problems.bad_request(request, exception)
+    return _alone(
+        request, 400, "The browser's request makes no sense",
+        "It is malformed or too large, or its Host is not in ALLOWED_HOSTS. Nothing was done.",
+    )  # fmt: skip
+
+
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without a valid token: usually one that was open while its session ended."""
     return _alone(
@@ -36,6 +55,8 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith(_PORTAL):
+        return _alone(request, 500, "Something broke on our side", "It was logged. Load the page again in a moment.")
     if not request.path.startswith(_HOME):
         return problems.server_error(request)
     return _alone(
@@ -54,4 +75,6 @@ def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpRespo
 
 def _alone(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     """Without the frame, which asks the database who is looking: that may be what broke."""
-    return render(request, "console/error.html", {"title": title, "text": text, "status": status}, status=status)
+    home = ("Your endpoints", _PORTAL) if request.path.startswith(_PORTAL) else ("To the overview", _HOME)
+    context = {"title": title, "text": text, "status": status, "home": home}
+    return render(request, "console/error.html", context, status=status)

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from deliveries.pages.once import refuse, visitor_of
 from subscriptions.audit import LONGEST_WHY, Actor
 
 
@@ -38,13 +39,19 @@ def why_of(request: HttpRequest) -> str:
     return " ".join(request.POST.get("why", "").replace("\0", "").split())[:LONGEST_WHY]
 
 
-def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:
-    """To the page it came from if the form says so, with a line that says what was done or why nothing was."""
+def visitor(request: HttpRequest) -> str:
+    """How hand-overs name the session of who is logged in."""
+    return visitor_of(request.session.session_key or "")
+
+
+def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "", stay: bool = False) -> HttpResponse:
+    """To the page it came from if the form says so and it need not `stay`, with a line that says what was done or why
+    nothing was."""
+    wanted = request.POST.get("next", "")
+    if not stay and url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
+        url = wanted
+    if refused:
+        return refuse(request, url, refused)
     if done:
         messages.success(request, done)
-    if refused:
-        messages.warning(request, refused)
-    wanted = request.POST.get("next", "")
-    if url_has_allowed_host_and_scheme(wanted, allowed_hosts=None):
-        url = wanted
     return HttpResponseRedirect(url)

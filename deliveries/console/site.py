@@ -5,7 +5,7 @@ only. A view never asks again, and none can forget to.
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper, wraps
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -26,9 +26,11 @@ from deliveries.console import (
     find,
     overview,
     replays,
+    secrets,
     switches,
 )
 from deliveries.console.page import actor_of, explain
+from deliveries.pages.once import once, parent_of
 from subscriptions.audit import record
 from subscriptions.models import Hold
 
@@ -70,10 +72,24 @@ class ConsoleSite(UnfoldAdminSite):
             path("events/<uuid:event_id>/resend/", self._deed(events.resend), name="event-resend"),
             path("endpoints/", self._page(endpoints.index), name="endpoints"),
             path("endpoints/<str:public_id>/", self._page(endpoints.show), name="endpoint"),
+            path(
+                "endpoints/<str:public_id>/secret/<str:token>/", self._page(secrets.show_secret), name="endpoint-secret"
+            ),
+            path("endpoints/<str:public_id>/test/", self._deed(endpoints.send_test, sends=True), name="endpoint-test"),
+            path(
+                "endpoints/<str:public_id>/check-up/",
+                self._deed(endpoints.run_check_up, sends=True),
+                name="endpoint-check-up",
+            ),
             path("endpoints/<str:public_id>/<str:deed>/", self._deed(endpoints.act), name="endpoint-act"),
             path("consumers/", self._page(consumers.index), name="consumers"),
             path("consumers/<str:public_id>/", self._page(consumers.show), name="consumer"),
-            path("consumers/<str:public_id>/portal-link/", self._deed(consumers.portal_link), name="portal-link"),
+            path("consumers/<str:public_id>/portal-link/", self._deed(secrets.make_link), name="portal-link"),
+            path(
+                "consumers/<str:public_id>/portal-link/<str:token>/",
+                self._page(secrets.show_link),
+                name="consumer-link",
+            ),
             path("switches/", self._page(switches.show), name="switches"),
             path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
             path("audit/", self._page(audit.show), name="audit"),
@@ -90,8 +106,8 @@ class ConsoleSite(UnfoldAdminSite):
         return context
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
-        """Every page under /admin/, Django's own forms too, with the policy."""
-        inner: View = super().admin_view(view, cacheable)
+        """Every page under /admin/, Django's own forms too: with the policy, and a form does its work once."""
+        inner: View = super().admin_view(_forms_once(view), cacheable)
 
         @wraps(inner)
         def with_policy(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -144,7 +160,9 @@ class ConsoleSite(UnfoldAdminSite):
 
         return self._admin_view(guarded, EXPORT)
 
-    def _deed(self, view: View) -> View:
+    def _deed(self, view: View, *, sends: bool = False) -> View:
+        """`sends` says that it waits for a receiver's answer."""
+
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not may_operate(request.user):
                 raise PermissionDenied
@@ -152,6 +170,8 @@ class ConsoleSite(UnfoldAdminSite):
                 return HttpResponseNotAllowed(["POST"])
             return view(request, *args, **kwargs)
 
+        guarded.form_is_on = parent_of  # type: ignore[attr-defined]
+        guarded.sends = sends  # type: ignore[attr-defined]
         return self._admin_view(guarded, DEED)
 
     def _admin_view(self, view: View, kind: str) -> View:
@@ -159,6 +179,25 @@ class ConsoleSite(UnfoldAdminSite):
         wrapped = self.admin_view(view)
         wrapped.console_kind = kind  # type: ignore[attr-defined]
         return wrapped
+
+
+def _forms_once(view: View) -> View:
+    """Django's own forms are on the page that takes them; those of a deed are on the page of what it is done to."""
+
+    def with_forms_once(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.method != "POST":
+            return view(request, *args, **kwargs)
+        form_is_on: Callable[[str], str] = getattr(view, "form_is_on", str)
+        return once(
+            request,
+            lambda: view(request, *args, **kwargs),
+            # The user, not the session: changing a password gives that a new name.
+            visitor=f"user:{request.user.pk}",
+            here=form_is_on(request.path),
+            sends=getattr(view, "sends", False),
+        )
+
+    return update_wrapper(with_forms_once, view)
 
 
 def _with_policy(response: HttpResponse) -> HttpResponse:

@@ -105,11 +105,13 @@ def what_next(delivery: Delivery, *, held: bool, now: datetime) -> str:
         return f"It waits for the deliveries before it with the ordering key {delivery.ordering_key}."
     lane, number = endpoint.lane, delivery.attempt_count + 1
     opens_at = max(delivery.due_at, lane.opens_at)
-    when = "now" if opens_at <= now else f"{words.relative(opens_at, now=now)}, at {opens_at:%H:%M:%S} UTC"
+    when = f"{words.relative(opens_at, now=now)}, at {opens_at:%H:%M:%S} UTC"
     if lane.breaker_open and lane.opens_at > now:
         return f"Its endpoint's breaker is open: the next probe goes out {words.relative(lane.opens_at, now=now)}."
     if lane.opens_at > max(now, delivery.due_at):
-        return f"Attempt {number} {when}: the endpoint asked to be left alone until then."
+        return f"Attempt {number} {when}: nothing is sent to its endpoint before then."
+    if opens_at <= now:
+        return f"Attempt {number} is due: it goes out as soon as its endpoint's limits and a free worker allow."
     return f"Attempt {number} {when}."
 
 

@@ -1,6 +1,5 @@
 """What was sent to one endpoint, and one delivery's story. A consumer replays its own failures here."""
 
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -13,7 +12,7 @@ from deliveries.models import Delivery
 from deliveries.portal import endpoints, words
 from deliveries.portal.page import actor, back_to, missing, render
 from subscriptions import ids
-from subscriptions.models import Consumer, Hold
+from subscriptions.models import Consumer
 
 
 def index(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -41,7 +40,8 @@ def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespons
     endpoint, event = found.endpoint, found.event
     sent = story.sent_body(bytes(event.body) if event.body is not None else None, endpoint)
     chapters = story.chapters(found, list(found.attempts.order_by("number")), sent=sent)
-    held = Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer=consumer)).exists()
+    held = endpoints.is_held(consumer)
+    replayable = found.state in ("delivered", "dead") and endpoint.deleted_at is None and event.body is not None
     return render(
         request,
         consumer,
@@ -52,9 +52,10 @@ def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespons
         event=event,
         chapters=chapters,
         body=story.body_of(sent) if sent is not None else None,
-        dead=words.why_dead(found.dead_reason) if found.dead_reason else None,
+        dead=words.why_dead(found.dead_reason, replayable=replayable) if found.dead_reason else None,
         next=story.what_next(found, held=held, now=timezone.now()),
-        replayable=found.state in ("delivered", "dead") and endpoint.deleted_at is None and event.body is not None,
+        forgotten=found.attempt_count - len(chapters) if found.state != "in_flight" else 0,
+        replayable=replayable,
     )
 
 
@@ -67,7 +68,8 @@ def replay(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespo
         actions.replay_one(found, actor=actor(request), why="")
     except NothingDone as error:
         return back_to(request, here, refused=str(error))
-    return back_to(request, here, done="It goes out again, with the same id and body.")
+    how = words.how_it_goes_out(found.endpoint, held=endpoints.is_held(consumer))
+    return back_to(request, here, done=f"It goes out again, with the same id and body, {how}.")
 
 
 def _find(consumer: Consumer, public_id: str) -> Delivery | None:

@@ -29,7 +29,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, None, "enter.html", title="Open the portal", invited=consumer)
     session, ends_at = opened
     # Whoever was in with this browser before is out.
-    actions.leave(request.COOKIES.get(COOKIE, ""))
+    actions.leave(session_of(request))
     answer = HttpResponseRedirect(reverse("portal:home"))
     answer.set_cookie(
         COOKIE,
@@ -44,7 +44,16 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def leave(request: HttpRequest) -> HttpResponse:
-    actions.leave(request.COOKIES.get(COOKIE, ""))
-    answer = render(request, None, "explain.html", title="Session ended", text="You can close this window.")
+    actions.leave(session_of(request))
+    answer = HttpResponseRedirect(reverse("portal:left"))
     answer.delete_cookie(COOKIE, path=reverse("portal:home"))
     return answer
+
+
+def left(request: HttpRequest) -> HttpResponse:
+    return render(request, None, "explain.html", title="Session ended", text="You can close this window.")
+
+
+def session_of(request: HttpRequest) -> str:
+    """What opens the portal for this browser; empty where nothing was opened."""
+    return request.COOKIES.get(COOKIE, "")

@@ -1,4 +1,4 @@
-"""A consumer's endpoints: all of them with their health, one in full, made, changed, and looked after."""
+"""A consumer's endpoints: all of them with their health, one in full, changed, and looked after."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,23 +17,31 @@ from deliveries.browse.filter import Filter
 from deliveries.models import Delivery
 from deliveries.portal import forms, words
 from deliveries.portal.page import actor, back_to, missing, render
+from deliveries.portal.words import Load
 from deliveries.replay import TooManyReplays
 from subscriptions import endpoints
-from subscriptions.actions.endpoints import create
-from subscriptions.api.serializers import RotateIn
 from subscriptions.models import Consumer, Endpoint, Hold
 
 COUNTED_UP_TO = 1000
 
-COUNT_DEAD = """
+COUNT_LOADS = """
     SELECT endpoint.id, (
         SELECT count(*) FROM (
             SELECT FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'dead' LIMIT %(up_to)s
-        ) counted
+        ) dead
+    ), (
+        SELECT count(*) FROM (
+            SELECT FROM deliveries_delivery
+            WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT %(up_to)s
+        ) due
+    ), EXISTS (
+        SELECT FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked
+    ), (
+        SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'in_flight'
     )
     FROM subscriptions_endpoint endpoint WHERE endpoint.id = ANY (%(ids)s::uuid[])
 """
-"""The dead letters of each endpoint, counted up to a limit."""
+"""Of each endpoint: dead letters and what is due, counted up to a limit, whether anything waits, what is in flight."""
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -41,9 +49,12 @@ COUNT_DEAD = """
 
 def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     found = list(_living(consumer).order_by("id"))
-    dead = _dead([endpoint.id for endpoint in found])
-    held, now = _held(consumer), timezone.now()
-    rows = [(endpoint, words.health(endpoint, held=held, now=now), dead[endpoint.id]) for endpoint in found]
+    loads = _loads([endpoint.id for endpoint in found])
+    held, now = is_held(consumer), timezone.now()
+    rows = [
+        (endpoint, words.health(endpoint, loads[endpoint.id], held=held, now=now), loads[endpoint.id].dead)
+        for endpoint in found
+    ]
     return render(request, consumer, "endpoints.html", title="Endpoints", rows=rows, cap=COUNTED_UP_TO)
 
 
@@ -51,34 +62,21 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
+    load, now = _loads([found.id])[found.id], timezone.now()
     return render(
         request,
         consumer,
         "endpoint.html",
         title="Endpoint",
         endpoint=found,
-        health=words.health(found, held=_held(consumer), now=timezone.now()),
-        dead=_dead([found.id])[found.id],
+        health=words.health(found, load, held=is_held(consumer), now=now),
+        dead=load.dead,
         cap=COUNTED_UP_TO,
         report=check_up.last_report(found),
-        now=timezone.now(),
+        until=endpoints.overlap_until(found, now=now),
         newest=Delivery.objects.filter(endpoint=found).select_related("event").order_by("-event_id")[:10],
         notices=found.notices.exclude(kind="dead").order_by("-id")[:10],
     )
-
-
-def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
-    form = forms.read(request.POST) if request.method == "POST" else forms.blank()
-    if request.method == "POST" and not form.errors:
-        try:
-            made, secret = create(consumer=consumer, **form.fields, actor=actor(request), why="")
-        except endpoints.TooManyEndpoints:
-            form = form.refused("You have as many endpoints as you may have. Delete one first.")
-        except endpoints.TooManyNewEndpoints:
-            form = form.refused("You have made as many endpoints as you may within a day. Change one instead, or wait.")
-        else:
-            return _secret(request, consumer, made, secret, title="Your endpoint and its secret")
-    return _form(request, consumer, form, title="New endpoint")
 
 
 def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -88,8 +86,8 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     form = forms.read(request.POST) if request.method == "POST" else forms.of(found)
     if request.method == "POST" and not form.errors:
         actions.update(found, dict(form.fields), actor=actor(request), why="")
-        return back_to(request, _page_of(found), done="Saved. It holds for everything that goes out from now on.")
-    return _form(request, consumer, form, title="Change endpoint", endpoint=found)
+        return back_to(request, page_of(found), done="Saved. It holds for everything that goes out from now on.")
+    return form_page(request, consumer, form, title="Change endpoint", endpoint=found)
 
 
 # ── deeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,19 +98,8 @@ def pause(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
 
 
 def resume(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    return _do(request, consumer, endpoint, actions.resume, done="Active again. What waited goes out now.")
-
-
-def rotate_secret(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    found = find(consumer, endpoint)
-    if found is None:
-        return missing(request, consumer, "endpoint")
-    shape = RotateIn(data={"overlap_seconds": forms.number(request.POST.get("overlap_seconds", "86400"))})
-    if not shape.is_valid():
-        return back_to(request, _page_of(found), refused="The old secret may sign for 0 to 604,800 seconds more.")
-    rotated = actions.rotate_secret(found, actor=actor(request), why="", **shape.validated_data)
-    until = rotated.previous_expires_at if shape.validated_data["overlap_seconds"] else None
-    return _secret(request, consumer, found, rotated.secret, title="Your new secret", rotated=True, until=until)
+    waited = "once the operator lets go" if is_held(consumer) else "now"
+    return _do(request, consumer, endpoint, actions.resume, done=f"Active again. What waited goes out {waited}.")
 
 
 def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -121,13 +108,13 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
         return missing(request, consumer, "endpoint")
     try:
         manual_sends.run_check_up(found, actor=actor(request), why="")
-    except trial.Busy as error:
-        return back_to(request, _page_of(found), refused=str(error))
     except check_up.TooSoon:
-        return back_to(request, _page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
+        return back_to(request, page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
+    except trial.Busy as error:
+        return back_to(request, page_of(found), refused=str(error))
     except trial.Held:
-        return back_to(request, _page_of(found), refused="An operator holds everything back: nothing goes out.")
-    return back_to(request, _page_of(found) + "#check-up", done="Checked. The findings are below.")
+        return back_to(request, page_of(found), refused="An operator holds deliveries back: nothing goes out.")
+    return back_to(request, page_of(found) + "#check-up", done="Checked. The findings are below.")
 
 
 def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -135,14 +122,18 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
-    wanted = Filter(consumer_id=consumer.id, endpoint_id=found.id)
+    wanted, held = Filter(consumer_id=consumer.id, endpoint_id=found.id), is_held(consumer)
     try:
         job = replays.start(wanted, consumer=consumer, rate_per_second=None, actor=actor(request), why="")
     except TooManyReplays as error:
-        return back_to(request, _page_of(found), refused=str(error))
-    many = f"{job.matched:,}{' or more' if job.matched_is_minimum else ''}"
-    goes = "goes" if many == "1" else "go"
-    return back_to(request, _page_of(found), done=f"{many} {goes} out again, as fast as the endpoint's limits allow.")
+        return back_to(request, page_of(found), refused=str(error))
+    if not job.matched:
+        return back_to(request, page_of(found), done="There was no dead letter left to replay.")
+    return back_to(
+        request,
+        page_of(found),
+        done=words.replayed(job.matched, is_more=job.matched_is_minimum, how=words.how_it_goes_out(found, held=held)),
+    )
 
 
 def delete(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -164,14 +155,14 @@ def _living(consumer: Consumer) -> Any:
     return Endpoint.objects.select_related("lane").filter(consumer=consumer, deleted_at__isnull=True)
 
 
-def _held(consumer: Consumer) -> bool:
+def is_held(consumer: Consumer) -> bool:
     return Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer=consumer)).exists()
 
 
-def _dead(endpoint_ids: list[UUID]) -> dict[UUID, int]:
+def _loads(endpoint_ids: list[UUID]) -> dict[UUID, Load]:
     with connection.cursor() as cursor:
-        cursor.execute(COUNT_DEAD, {"ids": endpoint_ids, "up_to": COUNTED_UP_TO})
-        return dict(cursor.fetchall())
+        cursor.execute(COUNT_LOADS, {"ids": endpoint_ids, "up_to": COUNTED_UP_TO})
+        return {endpoint_id: Load(*counts) for endpoint_id, *counts in cursor.fetchall()}
 
 
 def _do(
@@ -183,11 +174,11 @@ def _do(
     try:
         deed(found, actor=actor(request), why="")
     except NothingDone as error:
-        return back_to(request, _page_of(found), refused=str(error))
-    return back_to(request, _page_of(found), done=done)
+        return back_to(request, page_of(found), refused=str(error))
+    return back_to(request, page_of(found), done=done)
 
 
-def _form(request: HttpRequest, consumer: Consumer, form: forms.Form, **context: Any) -> HttpResponse:
+def form_page(request: HttpRequest, consumer: Consumer, form: forms.Form, **context: Any) -> HttpResponse:
     return render(
         request,
         consumer,
@@ -199,12 +190,5 @@ def _form(request: HttpRequest, consumer: Consumer, form: forms.Form, **context:
     )
 
 
-def _secret(
-    request: HttpRequest, consumer: Consumer, endpoint: Endpoint, secret: str, *, title: str, **context: Any
-) -> HttpResponse:
-    """The only answers that hold a secret: shown once, to who asked, stored by no browser."""
-    return render(request, consumer, "secret.html", title=title, endpoint=endpoint, secret=secret, **context)
-
-
-def _page_of(endpoint: Endpoint) -> str:
+def page_of(endpoint: Endpoint) -> str:
     return reverse("portal:endpoint", args=[endpoint.public_id])

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render as render_template
 
+from deliveries.pages.once import refuse
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, PortalVisit
 
@@ -43,10 +44,10 @@ def closed(request: HttpRequest) -> HttpResponse:
 
 def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = "") -> HttpResponse:
     """A line says what was done, or why nothing was."""
+    if refused:
+        return refuse(request, url, refused)
     if done:
         messages.success(request, done)
-    if refused:
-        messages.warning(request, refused)
     return HttpResponseRedirect(url)
 
 

@@ -1,7 +1,8 @@
 """The map of the portal: the pages where a consumer looks after its endpoints, and what it may do there.
 
 Everything but the door asks for a session first. `_page` and `_deed` hand each view the consumer whose session it is,
-and nothing else says who that is: a view can only look for things of the consumer it was given.
+and nothing else says who that is: a view can only look for things of the consumer it was given. A form does its work
+once and answers with a redirect, or with a refusal that may be sent again.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path
 
-from deliveries.portal import deliveries, door, endpoints, signatures
+from deliveries.pages.once import once, parent_of, visitor_of
+from deliveries.portal import deliveries, door, endpoints, secrets, signatures
 from deliveries.portal.page import closed, enter_as
 from subscriptions import portal
 
@@ -27,21 +29,31 @@ def _page(view: View) -> View:
     return _inside(view, "GET", "HEAD")
 
 
-def _deed(view: View) -> View:
-    return _inside(view, "POST")
+def _deed(view: View, *, sends: bool = False) -> View:
+    return _inside(view, "POST", sends=sends)
 
 
 def _form(view: View) -> View:
     return _inside(view, "GET", "HEAD", "POST")
 
 
-def _inside(view: View, *methods: str) -> View:
+def _inside(view: View, *methods: str, sends: bool = False) -> View:
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        visit = portal.visitor(request.COOKIES.get(door.COOKIE, ""))
+        session = door.session_of(request)
+        visit = portal.visitor(session)
         if visit is None:
             return closed(request)
         enter_as(request, visit)
-        return view(request, visit.consumer, **kwargs)
+        if request.method != "POST":
+            return view(request, visit.consumer, **kwargs)
+        here = request.path if "GET" in methods else parent_of(request.path)
+        return once(
+            request,
+            lambda: view(request, visit.consumer, **kwargs),
+            visitor=visitor_of(session),
+            here=here,
+            sends=sends,
+        )
 
     return _sealed(guarded, *methods)
 
@@ -53,11 +65,14 @@ def _sealed(view: View, *methods: str) -> View:
     def sealed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
         answer = view(request, **kwargs) if request.method in methods else HttpResponseNotAllowed(methods)
         answer["Content-Security-Policy"] = POLICY
-        # To no other site. `no-referrer` would also make browsers send `Origin: null`, which the CSRF check refuses.
-        answer["Referrer-Policy"] = "same-origin"
+        # To no other site; and where the address holds a token, without it. `no-referrer` would also make browsers send
+        # `Origin: null`, which the CSRF check refuses.
+        answer["Referrer-Policy"] = "strict-origin" if "token" in kwargs else "same-origin"
         answer["Cache-Control"] = "no-store"
         return answer
 
+    # On the map, for tests that go over all of them.
+    sealed.methods = methods  # type: ignore[attr-defined]
     return sealed
 
 
@@ -65,15 +80,17 @@ urlpatterns = [
     path("", _page(endpoints.index), name="home"),
     path("enter/<str:token>/", _sealed(door.enter, "GET", "HEAD", "POST"), name="enter"),
     path("leave/", _sealed(door.leave, "POST"), name="leave"),
+    path("left/", _sealed(door.left, "GET", "HEAD"), name="left"),
     path("signatures/", _form(signatures.show), name="signatures"),
-    path("endpoints/new/", _form(endpoints.new), name="endpoint-new"),
+    path("endpoints/new/", _form(secrets.new), name="endpoint-new"),
     path("endpoints/<str:endpoint>/", _page(endpoints.show), name="endpoint"),
     path("endpoints/<str:endpoint>/edit/", _form(endpoints.edit), name="endpoint-edit"),
     path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.index), name="deliveries"),
     path("endpoints/<str:endpoint>/pause/", _deed(endpoints.pause), name="pause"),
     path("endpoints/<str:endpoint>/resume/", _deed(endpoints.resume), name="resume"),
-    path("endpoints/<str:endpoint>/rotate-secret/", _deed(endpoints.rotate_secret), name="rotate-secret"),
-    path("endpoints/<str:endpoint>/check-up/", _deed(endpoints.check), name="check-up"),
+    path("endpoints/<str:endpoint>/rotate-secret/", _deed(secrets.rotate), name="rotate-secret"),
+    path("endpoints/<str:endpoint>/secret/<str:token>/", _page(secrets.show), name="secret"),
+    path("endpoints/<str:endpoint>/check-up/", _deed(endpoints.check, sends=True), name="check-up"),
     path("endpoints/<str:endpoint>/replay/", _deed(endpoints.replay_dead), name="replay-dead"),
     path("endpoints/<str:endpoint>/delete/", _deed(endpoints.delete), name="endpoint-delete"),
     path("deliveries/<str:delivery>/", _page(deliveries.show), name="delivery"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deliveries.console.words import relative
+from subscriptions.endpoints import RotationInProgress
 from subscriptions.models import Endpoint
 
 
@@ -12,6 +13,22 @@ class Health:
     tone: str  # good, wait, bad
     title: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one endpoint is owed and what failed for good."""
+
+    dead: int
+    # Due and not sent yet: as its limits allow.
+    due: int
+    # Whether anything is going to be sent, now or on the schedule.
+    waits: bool
+    in_flight: int
+
+    @property
+    def is_left(self) -> bool:
+        return self.waits or self.in_flight > 0
 
 
 DEAD: dict[str, tuple[str, str]] = {
@@ -24,7 +41,7 @@ DEAD: dict[str, tuple[str, str]] = {
         "Once it answers again, replay.",
     ),
     "endpoint_disabled": (
-        "Your receiver said that it wants nothing more (410 Gone).",
+        "Your receiver said that it wants nothing more (410 Gone, or `webhook-delivery: disable`).",
         "If that was a mistake, resume the endpoint, then replay.",
     ),
     "aborted_by_receiver": (
@@ -46,31 +63,95 @@ DEAD: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def why_dead(reason: str) -> tuple[str, str]:
-    return DEAD.get(reason, (reason.replace("_", " "), "Replay it once the cause is gone."))
+def why_dead(reason: str, *, replayable: bool) -> tuple[str, str]:
+    title, advice = DEAD.get(reason, (reason.replace("_", " "), "Replay it once the cause is gone."))
+    if not replayable and reason != "endpoint_deleted":
+        advice = "It can no longer be replayed: its endpoint was deleted, or the payload's retention has ended."
+    return title, advice
 
 
-def health(endpoint: Endpoint, *, held: bool, now: datetime) -> Health:
+def health(endpoint: Endpoint, load: Load, *, held: bool, now: datetime) -> Health:
     """Wants `lane` loaded with it. The first that applies is what stops the deliveries."""
     lane = endpoint.lane
     if held:
-        return Health("wait", "Held back", "An operator holds deliveries back. They wait, and none is lost.")
+        also = f" It is {endpoint.status} as well: resume it, too." if endpoint.status != "active" else ""
+        return Health(
+            "wait", "Held back", f"An operator holds deliveries back. What comes waits, nothing is lost.{also}"
+        )
     if endpoint.status == "disabled":
-        because = endpoint.disabled_reason or "it failed for too long"
-        return Health("bad", "Disabled", f"Reason: {because}. Once it works, resume it; what waited goes out then.")
+        because = (endpoint.disabled_reason or "it failed for too long").rstrip(". ")
+        return Health("bad", "Disabled", f"Reason: {because}. What comes for it waits. Once it works, resume it.")
     if endpoint.status == "paused":
         return Health("wait", "Paused", "What comes for it waits until you resume it.")
     if lane.breaker_open:
-        when = relative(lane.opens_at, now=now) if lane.opens_at > now else "at any moment"
-        return Health(
-            "bad",
-            "Keeps failing",
-            f"{lane.failure_count} requests in a row failed. We send one at a time to see whether it is back, the next"
-            f" {when}; the others wait.",
-        )
+        return Health("bad", "Keeps failing", f"{_failed(lane.failure_count)} {_probing(endpoint, load, now=now)}")
     if lane.failure_count:
-        text = (
-            "The last request failed" if lane.failure_count == 1 else f"The last {lane.failure_count} requests failed"
+        return Health("wait", "Failing", f"{_failed(lane.failure_count)} {_after_failures(load)}")
+    return _flowing(endpoint, load)
+
+
+def how_it_goes_out(endpoint: Endpoint, *, held: bool) -> str:
+    """When something that was put back goes out. Wants `lane` loaded."""
+    if held:
+        return "once the operator lets go"
+    if endpoint.status != "active":
+        return "once you resume the endpoint"
+    if endpoint.lane.breaker_open:
+        return "one at a time until your receiver answers again"
+    return "as fast as the endpoint's limits allow"
+
+
+def replayed(count: int, *, is_more: bool, how: str) -> str:
+    many = f"{count} or more dead letters go" if is_more else "1 dead letter goes" if count == 1 else f"{count} go"
+    return f"{many} out again, {how}."
+
+
+def rotation_refused(running: RotationInProgress) -> str:
+    return (
+        f"Nothing was changed: a rotation is under way. {running} Rotating now would silence it at once, and a receiver"
+        " that still verifies with it would refuse every request. To do it all the same, confirm that under “Rotate"
+        " secret”."
+    )
+
+
+def _failed(count: int) -> str:
+    return "The last request failed." if count == 1 else f"The last {count} requests failed."
+
+
+def _probing(endpoint: Endpoint, load: Load, *, now: datetime) -> str:
+    if not load.is_left:
+        return f"{_nothing_left(load)} The next event, or a replay, shows whether it is back."
+    opens_at = endpoint.lane.opens_at
+    when = relative(opens_at, now=now) if opens_at > now else "at any moment"
+    return f"We send one at a time to see whether it is back, the next {when}; the rest waits."
+
+
+def _after_failures(load: Load) -> str:
+    return "What is not delivered yet is sent again on the schedule." if load.is_left else _nothing_left(load)
+
+
+def _nothing_left(load: Load) -> str:
+    if load.dead:
+        return "Nothing is left to be sent again by itself: what failed is among the dead letters, to be replayed."
+    return "Nothing is left to be sent again."
+
+
+def _flowing(endpoint: Endpoint, load: Load) -> Health:
+    """Of an endpoint whose last request succeeded, or that had none."""
+    lane, waiting = endpoint.lane, f"{load.due} more {'waits' if load.due == 1 else 'wait'}"
+    if not load.due:
+        return Health("good", "Working", "Deliveries go out as they come.")
+    if lane.allowance is not None:
+        at_once = "one request at a time" if lane.allowance == 1 else f"{lane.allowance} requests at a time"
+        return Health("wait", "Recovering", f"It gets {at_once} for now, and more with each success; {waiting}.")
+    if load.in_flight >= endpoint.max_in_flight:
+        under_way = "1 request is" if load.in_flight == 1 else f"{load.in_flight} requests are"
+        return Health(
+            "wait",
+            "Full",
+            f"{under_way} under way, as many as it may have at once; {waiting}. A receiver that answers faster, or a"
+            " higher limit, lets more through.",
         )
-        return Health("wait", "Failing", f"{text}. They are sent again on the schedule.")
-    return Health("good", "Working", "Deliveries go out as they come.")
+    if endpoint.rate_limit_per_second:
+        return Health("good", "Working", f"At most {endpoint.rate_limit_per_second} per second go out; {waiting}.")
+    return Health("good", "Working", f"Deliveries go out; {waiting} for a worker.")

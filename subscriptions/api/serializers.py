@@ -230,6 +230,7 @@ class EndpointIn(serializers.Serializer[Any]):
 
 class RotateIn(serializers.Serializer[Any]):
     overlap_seconds = Whole(required=False, default=86_400, min_value=0, max_value=604_800)
+    force = Flag(required=False, default=False)
     why = Why()
 
 

@@ -102,7 +102,7 @@ def test_s16_every_action_on_the_map_is_described_here(given: dict[str, str]) ->
     for _, match in described:
         deeds[match.url_name].add(match.kwargs.get("deed", ""))
     assert deeds["delivery-act"] == set(delivery_pages.DEEDS)
-    assert deeds["endpoint-act"] == {*endpoint_pages.DEEDS, *endpoint_pages.ANSWERED_BY_A_PAGE}
+    assert deeds["endpoint-act"] == {*endpoint_pages.DEEDS, "rotate"}
 
 
 # ── Django's own forms ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -303,7 +303,7 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("endpoints", "POST"): ENDPOINT,
     ("endpoint", "PATCH"): ENDPOINT,
     ("key-rotate", "POST"): {"overlap_seconds": whole(0, 604_800), "why": WHY},
-    ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800), "why": WHY},
+    ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800), "force": flag(), "why": WHY},
     ("pause", "POST"): {"why": WHY},
     ("resume", "POST"): {"why": WHY},
     ("test", "POST"): {"why": WHY},

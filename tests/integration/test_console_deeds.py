@@ -117,7 +117,7 @@ def test_probe_now_ends_the_breaker_s_wait(operator: Client, acme: Consumer) -> 
 def test_a_rotated_secret_is_shown_once_and_not_cached(operator: Client, acme: Consumer) -> None:
     endpoint, old = endpoints.create(consumer=acme, url="https://receiver.test/hook")
     path = f"/admin/endpoints/{endpoint.public_id}/rotate/"
-    answer = operator.post(path, {"why": "leaked", "overlap_seconds": "0"})
+    answer = operator.post(path, {"why": "leaked", "overlap_seconds": "0"}, follow=True)
     assert b"whsec_" in answer.content
     assert old.encode() not in answer.content
     assert "no-store" in answer.headers["Cache-Control"]

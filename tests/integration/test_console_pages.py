@@ -50,9 +50,11 @@ PAGES: dict[str, dict[str, int]] = {
     "events": {"events/": FRAME + 2, "events/?consumer=acme&type=invoice.paid": FRAME + 4},
     "event": {"events/{event_uuid}/": FRAME + 3},
     "endpoints": {"endpoints/": FRAME + 1, "endpoints/?consumer=acme&status=failing&q=hook": FRAME + 2},
-    "endpoint": {"endpoints/{endpoint}/": FRAME + 15},
+    "endpoint": {"endpoints/{endpoint}/": FRAME + 15, "endpoints/{endpoint}/?tested=nonsense": FRAME + 16},
+    "endpoint-secret": {"endpoints/{endpoint}/secret/nonsense/": FRAME + 2},
     "consumers": {"consumers/": FRAME + 1},
     "consumer": {"consumers/{consumer}/": FRAME + 14},
+    "consumer-link": {"consumers/{consumer}/portal-link/nonsense/": FRAME + 2},
     "switches": {"switches/": FRAME + 3},
     "audit": {"audit/": FRAME + 1},
 }

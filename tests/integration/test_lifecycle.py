@@ -513,12 +513,13 @@ def test_w06_without_an_overlap_the_old_secret_is_retired_at_once(
     assert not verifies(request, old)
 
 
-def test_w06_rotating_again_retires_the_oldest_at_once(
+def test_w06_rotating_again_by_force_retires_the_oldest_at_once(
     acme: Consumer, acme_api: Api, pump: PumpRunner, with_secret: tuple[str, str]
 ) -> None:
     path, first = with_secret
     second, third = (
-        acme_api.post(f"{path}/rotate-secret/", {"overlap_seconds": 3600}).json()["secret"] for _ in range(2)
+        acme_api.post(f"{path}/rotate-secret/", {"overlap_seconds": 3600, "force": force}).json()["secret"]
+        for force in (False, True)
     )
 
     request = sent_by(pump, acme)

@@ -41,7 +41,7 @@ def in_the_portal() -> str:
 
 
 def test_an_endpoint_is_made_and_its_secret_shown_once(visitor: Client) -> None:
-    page = visitor.post("/portal/endpoints/new/", FORM).content.decode()
+    page = visitor.post("/portal/endpoints/new/", FORM, follow=True).content.decode()
 
     made = Endpoint.objects.get()
     assert (made.url, made.event_types, made.description) == (FORM["url"], ["invoice.*", "order.made"], "Ours")
@@ -105,7 +105,7 @@ def test_a_rotated_secret_is_shown_once(visitor: Client, acme: Consumer) -> None
     endpoint, old = endpoints.create(consumer=acme, url="https://receiver.test/hook")
     path = f"/portal/endpoints/{endpoint.public_id}/rotate-secret/"
     assert visitor.post(path, {"overlap_seconds": "604801"}).status_code == 302
-    page = visitor.post(path, {"overlap_seconds": "3600"}).content.decode()
+    page = visitor.post(path, {"overlap_seconds": "3600"}, follow=True).content.decode()
     endpoint.refresh_from_db()
     assert (page.count("whsec_"), old in page) == (1, False)
     assert endpoint.previous_secret_encrypted is not None

@@ -1,0 +1,80 @@
+"""What ends in a secret: a new endpoint, a rotation. The secret waits in a hand-over and is shown once, by `show`."""
+
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from deliveries.actions import endpoints as actions
+from deliveries.pages.once import visitor_of
+from deliveries.pages.preview import answer_preview
+from deliveries.portal import forms, words
+from deliveries.portal.door import session_of
+from deliveries.portal.endpoints import find, form_page, page_of
+from deliveries.portal.page import actor, back_to, missing, render
+from subscriptions import endpoints, handover
+from subscriptions.actions.endpoints import create
+from subscriptions.api.serializers import RotateIn
+from subscriptions.models import Consumer, Endpoint
+
+
+def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
+    form = forms.read(request.POST) if request.method == "POST" else forms.blank()
+    if request.method == "POST" and not form.errors:
+        try:
+            with transaction.atomic():
+                made, secret = create(consumer=consumer, **form.fields, actor=actor(request), why="")
+                return _hand_over(request, made, secret=secret, rotated=False)
+        except endpoints.TooManyEndpoints:
+            form = form.refused("You have as many endpoints as you may have. Delete one first.")
+        except endpoints.TooManyNewEndpoints:
+            form = form.refused("You have made as many endpoints as you may within a day. Change one instead, or wait.")
+    return form_page(request, consumer, form, title="New endpoint")
+
+
+def rotate(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
+    found = find(consumer, endpoint)
+    if found is None:
+        return missing(request, consumer, "endpoint")
+    overlap = forms.number(request.POST.get("overlap_seconds", "86400"))
+    shape = RotateIn(data={"overlap_seconds": overlap, "force": request.POST.get("force") == "yes"})
+    if not shape.is_valid():
+        return back_to(request, page_of(found), refused="The old secret may sign for 0 to 604,800 seconds more.")
+    try:
+        with transaction.atomic():
+            rotated = actions.rotate_secret(found, actor=actor(request), why="", **shape.validated_data)
+            return _hand_over(request, found, secret=rotated.secret, rotated=True)
+    except endpoints.RotationInProgress as running:
+        return back_to(request, page_of(found), refused=words.rotation_refused(running))
+
+
+def show(request: HttpRequest, consumer: Consumer, endpoint: str, token: str) -> HttpResponse:
+    """The only page that holds a secret: the first time it is loaded, in the session that made it."""
+    found = find(consumer, endpoint)
+    if found is None:
+        return missing(request, consumer, "endpoint")
+    if (early := answer_preview(request)) is not None:
+        return early
+    shown = handover.take(token, visitor=visitor_of(session_of(request)), about=found.public_id)
+    return render(
+        request,
+        consumer,
+        "secret.html" if shown else "secret_gone.html",
+        title=_title(shown),
+        endpoint=found,
+        shown=shown,
+        until=endpoints.overlap_until(found, now=timezone.now()),
+    )
+
+
+def _hand_over(request: HttpRequest, endpoint: Endpoint, **content: Any) -> HttpResponse:
+    token = handover.put(content, visitor=visitor_of(session_of(request)), about=endpoint.public_id)
+    return back_to(request, reverse("portal:secret", args=[endpoint.public_id, token]))
+
+
+def _title(shown: dict[str, Any] | None) -> str:
+    if shown is None:
+        return "This secret is shown once"
+    return "Your new secret" if shown["rotated"] else "Your endpoint and its secret"

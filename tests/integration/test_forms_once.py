@@ -1,0 +1,242 @@
+"""B: a form sent twice does its work once. From the URL maps of portal and console, so that none can be forgotten."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+
+from deliveries import lifecycle, replay
+from deliveries.browse.filter import Filter
+from deliveries.console.site import DEED
+from deliveries.models import Delivery
+from deliveries.pages.once import FIELD
+from deliveries.portal import site
+from subscriptions import endpoints, event_types
+from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit
+from tests.console import dead_letters, logged_in, on_the_map
+from tests.forms import form_to, forms_on
+from tests.ledger import ledger
+from tests.portal import inside, link
+from tests.receiver import Receiver, Reply
+from tests.threads import at_the_same_moment
+from tests.walk import accept, new_endpoint
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Given = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A form: its name on the map, the page it is on, where it goes, what somebody types, and what comes before."""
+
+    name: str
+    page: str
+    action: str
+    typed: dict[str, str] = field(default_factory=dict)
+    before: Callable[[Given], object] = lambda given: None
+
+
+def _pause(given: Given) -> None:
+    lifecycle.pause(Endpoint.objects.get(id=given["endpoint_uuid"]), reason="for the test")
+
+
+def _open_breaker(given: Given) -> None:
+    given["endpoint"] = dead_letters(given["acme"], 25)[0].public_id
+
+
+def _hold(given: Given) -> None:
+    given["operator"].post("/admin/switches/on/", {"scope": "everything", "why": "test"})
+
+
+NEW = {"url": "https://receiver.test/new"}
+ENDPOINT, DELIVERY = "/portal/endpoints/{endpoint}/", "/portal/deliveries/{delivery}/"
+PORTAL = [
+    Sent("endpoint-new", "/portal/endpoints/new/", "", NEW),
+    Sent("endpoint-edit", f"{ENDPOINT}edit/", "", {"description": "Changed"}),
+    Sent("pause", ENDPOINT, f"{ENDPOINT}pause/"),
+    Sent("resume", ENDPOINT, f"{ENDPOINT}resume/", before=_pause),
+    Sent("rotate-secret", ENDPOINT, f"{ENDPOINT}rotate-secret/"),
+    Sent("check-up", ENDPOINT, f"{ENDPOINT}check-up/"),
+    Sent("replay-dead", ENDPOINT, f"{ENDPOINT}replay/"),
+    Sent("endpoint-delete", ENDPOINT, f"{ENDPOINT}delete/"),
+    Sent("delivery-replay", DELIVERY, f"{DELIVERY}replay/"),
+]
+WHY = {"why": "for the test"}
+ON_ENDPOINT, ON_DELIVERY, ON_PENDING = (
+    "/admin/endpoints/{endpoint}/", "/admin/deliveries/{delivery}/", "/admin/deliveries/{pending}/",
+)  # fmt: skip
+CONSOLE = [
+    *[Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}{deed}/", WHY) for deed in ("pause", "rotate", "disable")],
+    Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}resume/", WHY, _pause),
+    Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}probe/", WHY, _open_breaker),
+    Sent("endpoint-test", ON_ENDPOINT, f"{ON_ENDPOINT}test/"),
+    Sent("endpoint-check-up", ON_ENDPOINT, f"{ON_ENDPOINT}check-up/"),
+    Sent("delivery-act", ON_DELIVERY, f"{ON_DELIVERY}replay/", WHY),
+    Sent("delivery-act", ON_PENDING, f"{ON_PENDING}retry-now/", WHY),
+    Sent("delivery-act", ON_PENDING, f"{ON_PENDING}give-up/", WHY),
+    Sent("event-resend", "/admin/events/{event}/", "/admin/events/{event}/resend/", WHY),
+    Sent("portal-link", "/admin/consumers/{consumer}/", "/admin/consumers/{consumer}/portal-link/", WHY),
+    Sent("switch", "/admin/switches/", "/admin/switches/on/", WHY),
+    Sent("switch", "/admin/switches/", "/admin/switches/off/", WHY, _hold),
+    Sent("replay-start", "/admin/dead-letters/replay/", "/admin/dead-letters/replay/start/", {"rate": "5", **WHY}),
+    Sent("replay-cancel", "/admin/replays/{replay}/", "/admin/replays/{replay}/cancel/", WHY),
+]
+PASSWORD = {"password1": "a-long-password-4711", "password2": "a-long-password-4711"}
+DJANGO = [
+    Sent("auth_user_add", "/admin/auth/user/add/", "", {"username": "newcomer", **PASSWORD}),
+    Sent("auth_user_change", "/admin/auth/user/{user}/change/", "", {"first_name": "Changed"}),
+    Sent("auth_user_password_change", "/admin/auth/user/{user}/password/", "", PASSWORD),
+    Sent("auth_user_delete", "/admin/auth/user/{user}/delete/", ""),
+    Sent("auth_group_add", "/admin/auth/group/add/", "", {"name": "newcomers"}),
+    Sent("subscriptions_eventtype_add", "/admin/subscriptions/eventtype/add/", "", {"name": "brand.new"}),
+    Sent("subscriptions_eventtype_delete", "/admin/subscriptions/eventtype/{type}/delete/", ""),
+    Sent("subscriptions_consumer_change", "/admin/subscriptions/consumer/{consumer_uuid}/change/", "", {"name": "New"}),
+    Sent(
+        "subscriptions_endpoint_change", "/admin/subscriptions/endpoint/{endpoint_uuid}/change/", "",
+        {"max_in_flight": "3"},
+    ),
+]  # fmt: skip
+# Not inside a session: a link has its own tests, and ending what has ended is nothing.
+AT_THE_DOOR = {"enter", "leave"}
+# It asks a question and changes nothing. What is pasted is not stored, so its answer cannot be on another page.
+ANSWERS_AT_ONCE = {"signatures"}
+
+
+@pytest.fixture
+def given(acme: Consumer, receiver: Receiver) -> Given:
+    receiver.answer = lambda _: Reply(200, b"ok")
+    endpoint, [delivery, *_] = dead_letters(acme, 2, url=receiver.url, event_types=["invoice.paid"])
+    waiting = new_endpoint(acme, event_types=["order.made"])
+    accept(acme, type="order.made")
+    job = replay.start(Filter(endpoint_id=endpoint.id), consumer=acme, rate_per_second=1, requested_by="somebody")
+    colleague = User.objects.create_user("colleague")
+    event_types.create(name="never.used")
+    return {
+        "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id, "consumer_uuid": acme.id,
+        "delivery": delivery.public_id, "pending": Delivery.objects.get(endpoint=waiting).public_id,
+        "event": delivery.event_id, "consumer": acme.public_id, "replay": job.public_id, "receiver": receiver,
+        "user": colleague.pk, "type": "never.used",
+        "operator": logged_in("olga", group="Operators", is_superuser=True),
+    }  # fmt: skip
+
+
+def everything(given: Given) -> Any:
+    """All that is stored but who is logged in until when, and what the receiver got."""
+    rows = {table: value for table, value in ledger().items() if table not in ("django_session", "auth_user")}
+    return rows, User.objects.count(), len(given["receiver"].received)
+
+
+def filled_in(client: Client, sent: Sent, given: Given) -> tuple[str, dict[str, str]]:
+    sent.before(given)
+    page = sent.page.format(**given)
+    found = form_to(client.get(page), sent.action.format(**given))
+    assert FIELD in found.values, f"a form on {page} has no {FIELD}"
+    return sent.action.format(**given) or page, {**found.values, **sent.typed}
+
+
+def visitor_of(sent: Sent, given: Given) -> Client:
+    client: Client = inside(given["acme"]) if sent.page.startswith("/portal/") else given["operator"]
+    return client
+
+
+@pytest.mark.parametrize("sent", [*PORTAL, *CONSOLE, *DJANGO], ids=lambda sent: f"{sent.name} {sent.action}")
+def test_b_a_form_sent_twice_does_its_work_once_and_answers_with_a_redirect(sent: Sent, given: Given) -> None:
+    client = visitor_of(sent, given)
+    path, values = filled_in(client, sent, given)
+    before = everything(given)
+
+    first = client.post(path, values)
+    after = everything(given)
+    second = client.post(path, values)
+
+    assert (first.status_code, second.status_code) == (302, 302)
+    assert after != before
+    assert everything(given) == after
+    # To where its work is seen: at once, or on the page that the form was on.
+    assert second.headers["Location"].partition("?")[0] == first.headers["Location"].partition("?")[0].partition("#")[0]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [each for each in (*PORTAL, *CONSOLE) if each.name in ("endpoint-new", "rotate-secret", "replay-dead",
+     "portal-link", "replay-start", "endpoint-test", "delivery-replay")] + DJANGO[:1],
+    ids=lambda sent: sent.name,
+)  # fmt: skip
+def test_b_four_clicks_at_the_same_moment_do_their_work_once(sent: Sent, given: Given) -> None:
+    client = visitor_of(sent, given)
+    path, values = filled_in(client, sent, given)
+    before = (AuditEntry.objects.count(), Endpoint.objects.count(), PortalVisit.objects.count())
+    logged, sent_before = LogEntry.objects.count(), len(given["receiver"].received)
+
+    answers = at_the_same_moment(4, lambda: _copy(client).post(path, values))
+
+    assert [answer.status_code for answer in answers] == [302] * 4
+    made = [now - then for now, then in zip(
+        (AuditEntry.objects.count(), Endpoint.objects.count(), PortalVisit.objects.count()), before, strict=True
+    )]  # fmt: skip
+    received = len(given["receiver"].received) - sent_before
+    assert max(*made, LogEntry.objects.count() - logged, received) == 1
+
+
+def _copy(client: Client) -> Client:
+    """The same browser: a client of Django's is for one thread."""
+    other = Client()
+    other.cookies = client.cookies
+    return other
+
+
+def test_b_a_form_sent_again_with_other_values_does_nothing_and_says_so(given: Given) -> None:
+    client = inside(given["acme"])
+    path, values = filled_in(client, PORTAL[0], given)
+    client.post(path, values)
+    after = everything(given)
+    again = client.post(path, {**values, "url": "https://receiver.test/another"}, follow=True)
+    assert b"with other values" in again.content
+    assert everything(given) == after
+
+
+def test_b_a_form_that_was_refused_may_be_sent_again(given: Given) -> None:
+    client = inside(given["acme"])
+    path, values = filled_in(client, PORTAL[0], given)
+    refused = client.post(path, {**values, "url": "not a url"})
+    assert (refused.status_code, client.post(path, values).status_code) == (400, 302)
+    assert Endpoint.objects.filter(url=NEW["url"]).count() == 1
+
+    path, values = filled_in(client, PORTAL[4], given)
+    endpoints.rotate_secret(Endpoint.objects.get(id=given["endpoint_uuid"]), overlap_seconds=60)
+    for _ in range(2):
+        assert client.post(path, values).headers["Location"] == f"/portal/endpoints/{given['endpoint']}/"
+    assert "/secret/" in client.post(path, {**values, "force": "yes"}).headers["Location"]
+    assert AuditEntry.objects.filter(action="endpoint.secret_rotated").count() == 1
+
+
+def test_b_every_form_of_the_portal_is_among_those_sent_twice_here() -> None:
+    takes_forms = {str(each.name) for each in site.urlpatterns if "POST" in getattr(each.callback, "methods", ())}
+    assert takes_forms == {sent.name for sent in PORTAL} | AT_THE_DOOR | ANSWERS_AT_ONCE
+
+
+def test_b_every_action_of_the_console_is_among_those_sent_twice_here() -> None:
+    assert on_the_map(DEED) == {sent.name for sent in CONSOLE}
+
+
+def test_b_every_form_on_every_page_has_an_id(given: Given) -> None:
+    pages = {sent.page.format(**given) for sent in (*PORTAL, *CONSOLE, *DJANGO)} | {"/portal/", "/portal/signatures/"}
+    visitor = inside(given["acme"])
+    for page in sorted(pages):
+        answer = (visitor if page.startswith("/portal/") else given["operator"]).get(page)
+        forms = [form for form in forms_on(answer) if form.method == "post"]
+        assert [form.action for form in forms if FIELD not in form.values] == [], page
+        ids = [form.values[FIELD] for form in forms]
+        assert len(set(ids)) == len(ids), page
+
+
+def test_s12_a_link_is_opened_by_a_form_whose_answer_is_a_redirect_or_a_refusal(acme: Consumer) -> None:
+    client, path = Client(), link(acme)
+    values = form_to(client.get(path), "").values
+    assert [client.post(path, values).status_code for _ in range(2)] == [302, 404]
+    assert EventType.objects.count() == 0
