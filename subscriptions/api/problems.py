@@ -1,5 +1,6 @@
 """Every refusal is a problem document (`application/problem+json`) with a stable `code` and a sentence that helps."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions
 from rest_framework.response import Response
+
+from subscriptions.vault import VaultError
+
+logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -119,6 +124,12 @@ def _as_problem(exc: Exception) -> Problem | None:
             return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
         case TooManyFieldsSent():
             return Problem(400, "invalid_parameter", "There are too many parameters.")
+        case VaultError():
+            # Says which key is missing, and nothing of what it sealed.
+            logger.error("secrets.locked", extra={"fields": {"error": str(exc)}})
+            return Problem(
+                503, "secrets_locked", "A secret cannot be opened at present. An operator has to look."
+            )
         case OperationalError() | InterfaceError() | InternalError(__cause__=ReadOnlySqlTransaction()):
             # A commit whose answer was lost may have happened, so we cannot say that nothing was stored.
             return Problem(

@@ -23,14 +23,20 @@ INTERFACES = [
 # The modules that do the work of actions, and what of them only reads. Whatever else they hold is for actions alone.
 READS: dict[str, set[str]] = {
     "subscriptions.consumers": {"find", "UidTaken"},
-    "subscriptions.endpoints": {"find", "TooManyEndpoints"},
+    "subscriptions.endpoints": {
+        "find",
+        "TooManyEndpoints",
+        "TooManyNewEndpoints",
+        "RotationInProgress",
+        "overlap_until",
+    },
     "subscriptions.event_types": {"find", "is_name", "is_pattern", "NameTaken", "SchemaInvalid"},
     "subscriptions.keys": {"verify", "remembered", "Caller"},
     "subscriptions.portal": {"visitor", "consumer_of_link"},
     "subscriptions.reencrypt": set(),
     "deliveries.lifecycle": {"backlog"},
-    "deliveries.replay": set(),
-    "deliveries.trial": {"Busy", "Held", "Trial", "signer"},
+    "deliveries.replay": {"TooManyReplays"},
+    "deliveries.trial": {"Busy", "Held", "Locked", "Trial", "signer"},
     "deliveries.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.
