@@ -51,10 +51,10 @@ PAGES: dict[str, dict[str, int]] = {
     "event": {"events/{event_uuid}/": FRAME + 3},
     "endpoints": {"endpoints/": FRAME + 1, "endpoints/?consumer=acme&status=failing&q=hook": FRAME + 2},
     "endpoint": {"endpoints/{endpoint}/": FRAME + 15, "endpoints/{endpoint}/?tested=nonsense": FRAME + 16},
-    "endpoint-secret": {"endpoints/{endpoint}/secret/nonsense/": FRAME + 2},
+    "endpoint-secret": {"endpoints/{endpoint}/secret/nonsense/": FRAME + 4},
     "consumers": {"consumers/": FRAME + 1},
     "consumer": {"consumers/{consumer}/": FRAME + 14},
-    "consumer-link": {"consumers/{consumer}/portal-link/nonsense/": FRAME + 2},
+    "consumer-link": {"consumers/{consumer}/portal-link/nonsense/": FRAME + 4},
     "switches": {"switches/": FRAME + 3},
     "audit": {"audit/": FRAME + 1},
 }

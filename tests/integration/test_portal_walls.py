@@ -39,7 +39,7 @@ QUERIES = {
     "/portal/endpoints/{endpoint}/": 8,
     "/portal/endpoints/{endpoint}/edit/": 3,
     "/portal/endpoints/{endpoint}/deliveries/": 3,
-    "/portal/endpoints/{endpoint}/secret/{token}/": 3,
+    "/portal/endpoints/{endpoint}/secret/{token}/": 5,
     "/portal/deliveries/{delivery}/": 4,
 }
 

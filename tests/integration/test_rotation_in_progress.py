@@ -102,7 +102,8 @@ def test_a_page_refuses_a_second_rotation_says_until_when_and_offers_force(rotat
     assert "Nothing was changed" in shown
     assert "refuses every request from that moment" in shown
     assert shown.count('name="force"') == 1
-    assert (bytes(Endpoint.objects.get().secret_encrypted), AuditEntry.objects.count()) == (sealed, 1)
+    assert bytes(Endpoint.objects.get().secret_encrypted) == sealed
+    assert AuditEntry.objects.filter(action="endpoint.secret_rotated").count() == 1
 
     forced = client.post(path, {"overlap_seconds": "3600", "why": "sure", "force": "yes"}, follow=True)
     assert forced.content.count(b"whsec_") == 1
