@@ -44,6 +44,7 @@ def things(acme: Consumer, producer: Api, pump: PumpRunner) -> dict[str, str]:
         "endpoint": endpoint.public_id,
         "delivery": Delivery.objects.get().public_id,
         "replay": job.public_id,
+        "key": keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id,
     }
 
 
