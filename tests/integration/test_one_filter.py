@@ -120,10 +120,11 @@ def filters(world: list[Delivery]) -> st.SearchStrategy[Filter]:
     )
 
 
+@pytest.mark.timeout(300)
 def test_list_count_preview_groups_and_job_agree_for_every_filter(world: list[Delivery], operator: Api) -> None:
     kinds = {(row.delivery_id, row.number): row.error_kind for row in Attempt.objects.all()}
 
-    @hypothesis_settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @hypothesis_settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
     @given(wanted=filters(world), size=st.integers(1, 60), window=st.integers(1, 300))
     def agree(wanted: Filter, size: int, window: int) -> None:
         expected = [each for each in world if matches(wanted, each, kinds)]

@@ -38,7 +38,7 @@ QUERIES = {
     "/portal/endpoints/new/": 2,
     "/portal/endpoints/{endpoint}/": 8,
     "/portal/endpoints/{endpoint}/edit/": 3,
-    "/portal/endpoints/{endpoint}/deliveries/": 3,
+    "/portal/endpoints/{endpoint}/deliveries/": 5,
     "/portal/endpoints/{endpoint}/secret/{token}/": 5,
     "/portal/deliveries/{delivery}/": 4,
 }
