@@ -46,9 +46,9 @@ install: $(VENV)/.installed-dev ## a virtual environment with everything for dev
 
 lock: ## resolve pyproject.toml into locks/ anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
-	$(LOCK) -o locks/runtime.txt
-	$(LOCK) --extra local -o locks/local.txt
-	$(LOCK) --extra local --extra dev -o locks/dev.txt
+	$(LOCK) --extra sso -o locks/runtime.txt
+	$(LOCK) --extra sso --extra local -o locks/local.txt
+	$(LOCK) --extra sso --extra local --extra dev -o locks/dev.txt
 
 audit-deps: $(VENV)/.installed-dev ## known vulnerabilities of what is installed, where an advisory service answers
 	@exec $(RUN) .ci/audit_deps.py

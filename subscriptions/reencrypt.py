@@ -3,7 +3,7 @@
 Values that were sealed for their row alone are bound to their column as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from django.db import transaction
@@ -12,6 +12,9 @@ from subscriptions.endpoint_secrets import COLUMNS, is_current, move
 from subscriptions.models import Endpoint
 from subscriptions.vault import Vault
 
+Reencrypt = Callable[[Vault], Iterator[bool]]
+_elsewhere: list[Reencrypt] = []
+
 
 def reencrypt_all(vault: Vault) -> int:
     """How many changed. Running it again changes nothing."""
@@ -19,8 +22,15 @@ def reencrypt_all(vault: Vault) -> int:
 
 
 def reencrypt_each(vault: Vault) -> Iterator[bool]:
-    """Endpoint by endpoint, while the system runs: whether each changed."""
-    return (_reencrypt(endpoint_id, vault) for endpoint_id in _endpoint_ids())
+    """Row by row, while the system runs: whether each changed."""
+    yield from (_reencrypt(endpoint_id, vault) for endpoint_id in _endpoint_ids())
+    for elsewhere in _elsewhere:
+        yield from elsewhere(vault)
+
+
+def seals_too(reencrypt: Reencrypt) -> None:
+    """Registers the sealed values of another app, which this one does not know."""
+    _elsewhere.append(reencrypt)
 
 
 def _endpoint_ids() -> Iterator[UUID]:

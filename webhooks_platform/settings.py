@@ -10,6 +10,7 @@ from pathlib import Path
 import django_stubs_ext
 import environ
 from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from webhooks_platform.local import addresses
 
@@ -45,6 +46,7 @@ INSTALLED_APPS = [
     # Before the admin: its templates take the place of Django's.
     "unfold.apps.BasicAppConfig",
     "deliveries.console.apps.ConsoleConfig",
+    "deliveries.console.accounts.apps.AccountsConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -253,6 +255,7 @@ CELERY_BEAT_SCHEDULE = {
     "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expires": 30}},
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
+    "forget-logins": {"task": "console.forget_logins", "schedule": 3600, "options": {"expires": 600}},
     "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expires": 600}},
     "forget-keys": {"task": "subscriptions.forget_keys", "schedule": 3600, "options": {"expires": 600}},
 }
@@ -296,6 +299,29 @@ PORTAL_SESSION_MINUTES = env.int("PORTAL_SESSION_MINUTES", default=120)
 
 # ── Console ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+# How long somebody stays logged in (hours).
+SESSION_COOKIE_AGE = env.int("CONSOLE_SESSION_HOURS", default=12) * 3600
+# Failed logins per quarter of an hour, for one account and for one address, before the next ones are refused.
+LOGIN_FAILURES_PER_ACCOUNT = env.int("LOGIN_FAILURES_PER_ACCOUNT", default=10)
+LOGIN_FAILURES_PER_ADDRESS = env.int("LOGIN_FAILURES_PER_ADDRESS", default=30)
+# How many proxies of ours stand in front: that many entries at the end of X-Forwarded-For are believed.
+PROXIES_IN_FRONT = env.int("PROXIES_IN_FRONT", default=1 if BEHIND_TLS else 0)
+# True: who has no second factor (one-time codes) sees nothing but the page where one is set up.
+CONSOLE_REQUIRE_SECOND_FACTOR = env.bool("CONSOLE_REQUIRE_SECOND_FACTOR", default=False)
+# False: only single sign-on lets anybody in.
+CONSOLE_PASSWORD_LOGIN = env.bool("CONSOLE_PASSWORD_LOGIN", default=True)
+# Single sign-on with an OpenID Connect provider; off while OIDC_ISSUER is empty. Its redirect address is
+# /admin/sign-on/callback/. The name is what the button says.
+OIDC_ISSUER = env.str("OIDC_ISSUER", default="")
+OIDC_CLIENT_ID = env.str("OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
+OIDC_NAME = env.str("OIDC_NAME", default="single sign-on")
+OIDC_SCOPE = env.str("OIDC_SCOPE", default="openid email profile")
+# The claim that lists somebody's groups (`realm_access.roles` goes deeper), and which groups operate or only look.
+OIDC_GROUPS_CLAIM = env.str("OIDC_GROUPS_CLAIM", default="groups")
+OIDC_OPERATOR_GROUPS = env.list("OIDC_OPERATOR_GROUPS", default=[])
+OIDC_READ_ONLY_GROUPS = env.list("OIDC_READ_ONLY_GROUPS", default=[])
+
 # The look of /admin/. Fonts, scripts and styles are all served from here.
 UNFOLD = {
     "SITE_TITLE": "Webhooks",
@@ -308,6 +334,7 @@ UNFOLD = {
     "STYLES": [lambda request: static("console/console.css")],
     "SCRIPTS": [lambda request: static("console/console.js")],
     "SIDEBAR": {"navigation": "deliveries.console.navigation.groups"},
+    "ACCOUNT": {"navigation": [{"title": "Your account", "link": reverse_lazy("admin:account")}]},
     "COLORS": {
         "primary": {
             "50": "oklch(97% .02 264)", "100": "oklch(93.5% .04 264)", "200": "oklch(88% .07 264)",

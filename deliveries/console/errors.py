@@ -11,7 +11,7 @@ _HOME, _PORTAL = "/admin/", "/portal/"
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith(_PORTAL):
-        return _alone(request, 404, "There is nothing at this address", "The link may be old or mistyped.")
+        return alone(request, 404, "There is nothing at this address", "The link may be old or mistyped.")
     if not request.path.startswith(_HOME):
         return problems.page_not_found(request, exception)
     return _page(
@@ -31,7 +31,7 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
 
 def nul_character(request: HttpRequest) -> HttpResponse:
     """Refused before anybody knows who is looking."""
-    return _alone(
+    return alone(
         request, 400, "That holds a character that nothing is named with",
         "The address, the form or a cookie holds a NUL character (%00). Nothing was done.",
     )  # fmt: skip
@@ -40,7 +40,7 @@ def nul_character(request: HttpRequest) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not request.path.startswith((_HOME, _PORTAL)):
         return problems.bad_request(request, exception)
-    return _alone(
+    return alone(
         request, 400, "The browser's request makes no sense",
         "It is malformed or too large, or its Host is not in ALLOWED_HOSTS. Nothing was done.",
     )  # fmt: skip
@@ -48,7 +48,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form without a valid token: usually one that was open while its session ended."""
-    return _alone(
+    return alone(
         request, 403, "This form has expired",
         "Nothing was done. Go back, load the page again, and send the form once more.",
     )  # fmt: skip
@@ -56,10 +56,10 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     if request.path.startswith(_PORTAL):
-        return _alone(request, 500, "Something broke on our side", "It was logged. Load the page again in a moment.")
+        return alone(request, 500, "Something broke on our side", "It was logged. Load the page again in a moment.")
     if not request.path.startswith(_HOME):
         return problems.server_error(request)
-    return _alone(
+    return alone(
         request, 500, "Something broke on our side",
         "It was written to the web process's log. Load the page again; if it stays broken, look there, and at /readyz.",
     )  # fmt: skip
@@ -69,11 +69,11 @@ def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpRespo
     """In the console's frame for those who are logged in."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated or not user.is_staff:
-        return _alone(request, status, title, text)
+        return alone(request, status, title, text)
     return explain(request, title=title, text=text, status=status).render()
 
 
-def _alone(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+def alone(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     """Without the frame, which asks the database who is looking: that may be what broke."""
     home = ("Your endpoints", _PORTAL) if request.path.startswith(_PORTAL) else ("To the overview", _HOME)
     context = {"title": title, "text": text, "status": status, "home": home}

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import update_wrapper, wraps
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, connection, transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from unfold.sites import UnfoldAdminSite
 
 from deliveries.console import (
@@ -29,6 +30,8 @@ from deliveries.console import (
     secrets,
     switches,
 )
+from deliveries.console.accounts import login, sign_on
+from deliveries.console.accounts import pages as accounts
 from deliveries.console.page import actor_of, explain
 from deliveries.pages.once import once, parent_of
 from subscriptions.audit import record
@@ -39,7 +42,7 @@ Export = Callable[..., HttpResponseBase]
 
 SEE = "deliveries.view_delivery"
 OPERATE = "deliveries.operate"
-PAGE, DEED, EXPORT = "page", "deed", "export"
+PAGE, DEED, EXPORT, OWN = "page", "deed", "export", "own"
 # Everything from here, nothing inline but styles. Alpine.js, in the frame, compiles its attributes: hence unsafe-eval.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
@@ -54,6 +57,9 @@ def may_operate(user: User | AnonymousUser) -> bool:
 
 
 class ConsoleSite(UnfoldAdminSite):
+    login_form = login.LoginForm
+    login_template = "console/login.html"
+
     def get_urls(self) -> list[URLPattern]:
         return [
             path("", self._page(overview.show), name="index"),
@@ -94,6 +100,11 @@ class ConsoleSite(UnfoldAdminSite):
             path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
             path("audit/", self._page(audit.show), name="audit"),
             path("audit/export/", self._export(audit.export), name="audit-export"),
+            path("account/", self._own(accounts.show, "GET"), name="account"),
+            path("account/second-factor/", self._own(accounts.act, "POST"), name="second-factor"),
+            path("account/recovery-codes/<str:token>/", self._own(accounts.codes, "GET"), name="recovery-codes"),
+            path("sign-on/", accounts.sign_on_start, name="sign-on"),
+            path("sign-on/callback/", accounts.sign_on_finish, name="sign-on-callback"),
             *super().get_urls(),
         ]
 
@@ -111,12 +122,21 @@ class ConsoleSite(UnfoldAdminSite):
 
         @wraps(inner)
         def with_policy(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if login.must_set_up_second_factor(request):
+                return HttpResponseRedirect(reverse("admin:account"))
             return _with_policy(inner(request, *args, **kwargs))
 
         return with_policy
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return _with_policy(super().login(request, extra_context))
+        if request.method == "POST" and not settings.CONSOLE_PASSWORD_LOGIN:
+            raise PermissionDenied
+        context = {
+            "sign_on_is_on": sign_on.is_on(), "sign_on_name": settings.OIDC_NAME,
+            "password_login": settings.CONSOLE_PASSWORD_LOGIN,
+        }  # fmt: skip
+        answer = super().login(request, {**context, **(extra_context or {})})
+        return _with_policy(login.finish(request, answer))
 
     @transaction.atomic
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -173,6 +193,17 @@ class ConsoleSite(UnfoldAdminSite):
         guarded.form_is_on = parent_of  # type: ignore[attr-defined]
         guarded.sends = sends  # type: ignore[attr-defined]
         return self._admin_view(guarded, DEED)
+
+    def _own(self, view: View, method: str) -> View:
+        """For everybody who may log in, about their own account."""
+
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.method != method:
+                return HttpResponseNotAllowed([method])
+            return view(request, *args, **kwargs)
+
+        guarded.form_is_on = parent_of  # type: ignore[attr-defined]
+        return self._admin_view(guarded, OWN)
 
     def _admin_view(self, view: View, kind: str) -> View:
         """Logged in as staff, never cached, CSRF checked. Its kind is on the map for tests that go over all of them."""

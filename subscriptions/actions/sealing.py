@@ -8,7 +8,7 @@ from subscriptions.vault import Vault
 
 
 def reencrypt_all(vault: Vault, *, actor: Actor, why: str) -> int:
-    """How many endpoints changed. Each has its own transaction, so the entry tells of those done, also after a stop."""
+    """How many rows changed. Each has its own transaction, so the entry tells of those done, also after a stop."""
     changed = 0
     try:
         for is_changed in reencrypt.reencrypt_each(vault):

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command, get_commands
 from django.db import connection
 
 from deliveries import lifecycle
+from deliveries.console.accounts import second_factor
 from deliveries.management.commands import endpoints as endpoints_command
 from deliveries.models import Replay
 from subscriptions import endpoints, keys
@@ -102,6 +104,13 @@ def demo(acme: Consumer, tmp_path: Path, **_: Any) -> list[Entry]:
     return [Entry(who("demo"), *deed, 1, why) for deed in zip(DEMO, [*targets, "admin"], strict=True)]
 
 
+def reset_second_factor(**_: Any) -> list[Entry]:
+    user = User.objects.create_user("olga")
+    second_factor.begin(user)
+    run("reset_second_factor", "olga", "--why", "lost her phone")
+    return [Entry(who("reset_second_factor"), "user.second_factor_removed", "olga", 1, "lost her phone")]
+
+
 def act_on_endpoint(deed: str) -> Callable[..., list[Entry]]:
     done = {"pause": "paused", "resume": "resumed", "disable": "disabled", "probe": "probed"}
 
@@ -125,6 +134,7 @@ COMMANDS: dict[str, Callable[..., list[Entry]]] = {
     "replay cancel": cancel_replay,
     "after_restore": after_restore,
     "demo": demo,
+    "reset_second_factor": reset_second_factor,
     **{f"endpoints {deed}": act_on_endpoint(deed) for deed in endpoints_command.DEEDS},
 }
 

@@ -111,6 +111,9 @@ def test_s16_every_action_on_the_map_is_described_here(given: dict[str, str]) ->
 OF_THE_FRAME = {
     "login": "a session begins", "logout": "a session ends", "password_change_done": "reads", "autocomplete": "reads",
     "jsi18n": "reads", "view_on_site": "redirects", "app_list": "reads", "search": "reads", "None": "not found",
+    "account": "reads", "recovery-codes": "reads", "sign-on": "a session begins",
+    "sign-on-callback": "a session begins",
+    "second-factor": "test_second_factor.py reads its entries",
 }  # fmt: skip
 USER = {"username": "rita", "password1": "long-enough-1", "password2": "long-enough-1", "usable_password": "true"}
 VERSIONS = {f"versions-{name}_FORMS": "0" for name in ("TOTAL", "INITIAL", "MIN_NUM", "MAX_NUM")}

@@ -1,4 +1,4 @@
-"""`manage.py reencrypt`: seals every endpoint's secrets under the first of ENCRYPTION_KEYS."""
+"""`manage.py reencrypt`: seals every secret under the first of ENCRYPTION_KEYS."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -21,4 +21,4 @@ class Command(BaseCommand):
             changed = reencrypt_all(vault(), actor=Actor.of_command("reencrypt"), why=options["why"])
         except VaultError as error:
             raise CommandError(f"{error} Nothing was lost; what was sealed anew before stays so.") from None
-        self.stdout.write(f"{changed} endpoints sealed anew; all are under the key {vault().primary!r} now.")
+        self.stdout.write(f"{changed} rows sealed anew; all are under the key {vault().primary!r} now.")
