@@ -1,5 +1,7 @@
 """Everything in the database, to tell whether a request changed any of it."""
 
+from collections.abc import Collection
+
 from django.db import connection
 
 # Written by the mere use of a key, on purpose, once a minute.
@@ -8,10 +10,10 @@ _NOISE = {"subscriptions_apikey": "last_used_at"}
 _BESIDE = {"deliveries_tally", "deliveries_pulse"}
 
 
-def ledger(*, but: str = "") -> dict[str, tuple[int, str]]:
-    """Rows and a digest of their contents, for every table that a request writes to, but for one where that is said."""
+def ledger(*, but: Collection[str] = ()) -> dict[str, tuple[int, str]]:
+    """Rows and a digest of their contents, for every table that a request writes to, but for those named."""
     with connection.cursor() as cursor:
-        tables = set(connection.introspection.table_names(cursor)) - _BESIDE - {but}
+        tables = set(connection.introspection.table_names(cursor)) - _BESIDE - set(but)
         cursor.execute(" UNION ALL ".join(_digest(table) for table in tables))
         return {table: (count, digest) for table, count, digest in cursor.fetchall()}
 

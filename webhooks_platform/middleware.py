@@ -37,7 +37,7 @@ class NoNulCharacters:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.path_info.startswith("/api/v1/") and _holds_nul(request):
+        if request.path_info.startswith(("/admin/", "/portal/")) and _holds_nul(request):
             return errors.nul_character(request)
         return self.get_response(request)
 

@@ -21,7 +21,9 @@ from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint
 from subscriptions.scopes import ATTEMPTS_READ, DELIVERIES_READ
 
 # What `filtered` reads.
-_FILTER = ("state", "consumer", "endpoint", "event_type", "since", "until")
+_FILTER = (
+    "state", "consumer", "endpoint", "event_type", "dead_reason", "error_kind", "event", "ordering_key", "since", "until",
+)  # fmt: skip
 
 
 class DeliveryList(ApiView):

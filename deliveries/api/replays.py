@@ -20,7 +20,6 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.browse.times import BadTime, read_time
 from deliveries.models import DeliveryState, Replay
-from deliveries.replay import TooManyReplays
 from deliveries.replay_results import results
 from subscriptions import ids
 from subscriptions.api.authentication import actor, caller
@@ -126,7 +125,7 @@ class ReplayList(ApiView):
                     actor=actor(request),
                     why=why,
                 )
-            except TooManyReplays as error:
+            except actions.TooManyReplays as error:
                 raise Problem(409, "too_many_replays", str(error)) from None
             return 202, show_replay(job)
 

@@ -15,7 +15,6 @@ from deliveries.console import criteria, keyset
 from deliveries.console.criteria import Criteria
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
-from deliveries.replay import TooManyReplays
 from deliveries.replay_results import Results, results
 from subscriptions import ids
 from subscriptions.models import Endpoint
@@ -77,7 +76,7 @@ def start(request: HttpRequest) -> HttpResponse:
         job = actions.start(
             asked.filter, consumer=asked.consumer, rate_per_second=rate or None, actor=actor_of(request), why=why
         )
-    except TooManyReplays as error:
+    except actions.TooManyReplays as error:
         return back_to(request, again, refused=str(error))
     return back_to(request, reverse("admin:replay", args=[job.public_id]))
 

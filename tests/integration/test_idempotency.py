@@ -79,6 +79,8 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "events": {"api_version": "2"},
     "event-batch": {"events": [{"consumer": "acme", "type": "invoice.paid", "data": {"amount": 2}}]},
     "replays": {"rate_per_second": 6},
+    "key-rotate": {"overlap_seconds": 61},
+    **dict.fromkeys(["portal-link", "pause", "resume", "delivery-replay", "replay-cancel"], {"why": "another"}),
 }
 
 

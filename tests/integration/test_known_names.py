@@ -44,8 +44,10 @@ def answers_by_role(tenants: Tenants, route: Route, method: str, query: str, bod
 
 def expected_codes(route: Route, method: str, code: str) -> dict[str, str]:
     """Who may not call it at all is told that and no more."""
-    allowed = {role: code if role in route.roles[method] else "forbidden" for role in ROLES}
-    return {**allowed, "none": "not_authenticated"}
+    wanted = dict.fromkeys(ROLES, "forbidden") | {"none": "not_authenticated"}
+    for role in route.roles[method]:
+        wanted[role] = code if may(role, None, route.scopes[method]) else "scope_required"
+    return wanted
 
 
 def codes(answers: dict[str, Any]) -> dict[str, str]:

@@ -107,7 +107,8 @@ def test_a_host_that_is_not_ours_is_refused_with_one_line_in_the_log(
     given: dict[str, Any], path: str, written: io.StringIO
 ) -> None:
     status, body = ask(given, path=path)
-    assert (status, b'"code":"bad_request"' in body) == (400, True)
+    said = b'"code":"bad_request"' if path.startswith("/api/") or path == "/healthz" else b"makes no sense"
+    assert (status, said in body) == (400, True)
     [line] = written.getvalue().splitlines()
     assert "Traceback" not in line
 

@@ -15,7 +15,6 @@ from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
 from deliveries.console.shell import add_filters, progress, read_filters, table
 from deliveries.models import Replay
-from deliveries.replay import TooManyReplays
 from subscriptions import ids
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint
@@ -78,7 +77,7 @@ class Command(BaseCommand):
                 actor=Actor.of_command("replay"),
                 why=options["why"],
             )
-        except TooManyReplays as error:
+        except actions.TooManyReplays as error:
             raise CommandError(str(error)) from None
 
     def _cancel(self, job: Replay, options: dict[str, Any]) -> None:
