@@ -22,7 +22,8 @@ from subscriptions.scopes import ATTEMPTS_READ, DELIVERIES_READ
 
 # What `filtered` reads.
 _FILTER = (
-    "state", "consumer", "endpoint", "event_type", "dead_reason", "error_kind", "event", "ordering_key", "since", "until",
+    "state", "consumer", "endpoint", "event_type", "dead_reason", "error_kind", "event", "ordering_key",
+    "since", "until",
 )  # fmt: skip
 
 

@@ -127,9 +127,7 @@ def _as_problem(exc: Exception) -> Problem | None:
         case VaultError():
             # Says which key is missing, and nothing of what it sealed.
             logger.error("secrets.locked", extra={"fields": {"error": str(exc)}})
-            return Problem(
-                503, "secrets_locked", "A secret cannot be opened at present. An operator has to look."
-            )
+            return Problem(503, "secrets_locked", "A secret cannot be opened at present. An operator has to look.")
         case OperationalError() | InterfaceError() | InternalError(__cause__=ReadOnlySqlTransaction()):
             # A commit whose answer was lost may have happened, so we cannot say that nothing was stored.
             return Problem(

@@ -83,7 +83,12 @@ CONSOLE = [
     Sent("portal-link", "/admin/consumers/{consumer}/", "/admin/consumers/{consumer}/portal-link/", WHY),
     Sent("switch", "/admin/switches/", "/admin/switches/on/", WHY),
     Sent("switch", "/admin/switches/", "/admin/switches/off/", WHY, _hold),
-    Sent("replay-start", "/admin/dead-letters/replay/", "/admin/dead-letters/replay/start/", {"rate": "5", "all": "yes", **WHY}),
+    Sent(
+        "replay-start",
+        "/admin/dead-letters/replay/",
+        "/admin/dead-letters/replay/start/",
+        {"rate": "5", "all": "yes", **WHY},
+    ),
     Sent("replay-cancel", "/admin/replays/{replay}/", "/admin/replays/{replay}/cancel/", WHY),
 ]
 PASSWORD = {"password1": "a-long-password-4711", "password2": "a-long-password-4711"}

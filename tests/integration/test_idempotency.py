@@ -80,7 +80,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "event-batch": {"events": [{"consumer": "acme", "type": "invoice.paid", "data": {"amount": 2}}]},
     "replays": {"rate_per_second": 6},
     "key-rotate": {"overlap_seconds": 61},
-    **dict.fromkeys(["portal-link", "pause", "resume", "delivery-replay", "replay-cancel"], {"why": "another"}),
+    **{name: {"why": "another"} for name in ("portal-link", "pause", "resume", "delivery-replay", "replay-cancel")},
 }
 
 
