@@ -14,7 +14,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-an
 	--python-version 3.11 pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help up test fuzz bench lint format install lock audit-deps clean
+.PHONY: help up test fuzz fuzz-pages bench lint format install lock audit-deps clean
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: lint ## every check and every test, on servers of their own
 
 fuzz: $(VENV)/.installed-dev ## hostile requests to every API route as every role; ARGS="--minutes 10"
 	@exec $(RUN) -m tests.fuzz $(ARGS)
+
+fuzz-pages: $(VENV)/.installed-dev ## hostile requests to every page and form as every kind of visitor; EXAMPLES=4000
+	@FUZZ_EXAMPLES=$(or $(EXAMPLES),4000) $(RUN) -m pytest --timeout 3600 tests/fuzz/test_pages.py
 
 bench: $(VENV)/.installed-dev ## how fast, beside what the machine can do; ARGS="deliver emit --quick" for less
 	@exec $(RUN) -m benchmarks $(ARGS)

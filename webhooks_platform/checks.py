@@ -24,6 +24,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
         ("E005", _limits),
         ("E006", _networks),
         ("E007", _choices),
+        ("E008", _sign_on),
     ]
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
@@ -103,6 +104,9 @@ def _limits() -> Iterator[Finding]:
         "RETENTION_DELIVERED_DAYS": (1, 36_500),
         "RETENTION_DEAD_DAYS": (1, 36_500),
         "RETENTION_VISIT_DAYS": (1, 36_500),
+        "LOGIN_FAILURES_PER_ACCOUNT": (1, 10_000),
+        "LOGIN_FAILURES_PER_ADDRESS": (1, 100_000),
+        "PROXIES_IN_FRONT": (0, 10),
         "RETENTION_KEY_DAYS": (1, 36_500),
         "PORTAL_LINK_MINUTES": (1, 24 * 60),
         "PORTAL_SESSION_MINUTES": (1, 7 * 24 * 60),
@@ -138,4 +142,19 @@ def _choices() -> Iterator[Finding]:
         yield (
             f"DELIVERY_SIGNATURE_SCHEME is {settings.DELIVERY_SIGNATURE_SCHEME!r}.",
             f"Set it to one of {', '.join(SignatureScheme.values)}.",
+        )
+
+
+def _sign_on() -> Iterator[Finding]:
+    if settings.OIDC_ISSUER and not (settings.OIDC_CLIENT_ID and settings.OIDC_CLIENT_SECRET):
+        yield "OIDC_ISSUER is set without a client.", "Set OIDC_CLIENT_ID and OIDC_CLIENT_SECRET, or empty OIDC_ISSUER."
+    if settings.OIDC_ISSUER and not (settings.OIDC_OPERATOR_GROUPS or settings.OIDC_READ_ONLY_GROUPS):
+        yield (
+            "OIDC_ISSUER is set, and no group may enter.",
+            "Name groups of the provider in OIDC_OPERATOR_GROUPS or OIDC_READ_ONLY_GROUPS.",
+        )
+    if not settings.CONSOLE_PASSWORD_LOGIN and not settings.OIDC_ISSUER:
+        yield (
+            "Nobody could log in: passwords are off, and so is sign-on.",
+            "Set OIDC_ISSUER, or CONSOLE_PASSWORD_LOGIN=true.",
         )

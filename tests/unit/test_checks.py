@@ -8,6 +8,7 @@ from pytest_django import Settings
 
 from webhooks_platform.checks import check_settings, refuse_nonsense
 
+CLIENT = {"OIDC_CLIENT_ID": "console", "OIDC_CLIENT_SECRET": "a secret"}
 KEY = "k1:" + base64.b64encode(b"k" * 32).decode()
 
 
@@ -54,6 +55,15 @@ def test_the_tests_own_settings_are_sane() -> None:
         ({"DELIVERY_ALLOWED_NETWORKS": ["localhost"]}, "E006", "'localhost'", "as CIDR"),
         ({"DELIVERY_ALLOWED_PORTS": [0]}, "E006", "a number that is no port", "from 1 to 65535"),
         ({"DELIVERY_ALLOWED_PORTS": [443, 65_536]}, "E006", "a number that is no port", "from 1 to 65535"),
+        ({"LOGIN_FAILURES_PER_ACCOUNT": 0}, "E005", "LOGIN_FAILURES_PER_ACCOUNT is 0", "from 1 to 10000"),
+        (
+            {"OIDC_ISSUER": "x", "OIDC_READ_ONLY_GROUPS": ["a"]},
+            "E008",
+            "without a client",
+            "OIDC_CLIENT_ID",
+        ),
+        ({"OIDC_ISSUER": "x", **CLIENT}, "E008", "no group may enter", "OIDC_OPERATOR_GROUPS"),
+        ({"CONSOLE_PASSWORD_LOGIN": False}, "E008", "Nobody could log in", "CONSOLE_PASSWORD_LOGIN=true"),
         ({"UNKNOWN_EVENT_TYPES": "allow"}, "E007", "UNKNOWN_EVENT_TYPES is 'allow'", "`register` or `refuse`"),
         ({"DELIVERY_SIGNATURE_SCHEME": "hmac"}, "E007", "DELIVERY_SIGNATURE_SCHEME is 'hmac'", "timestamped, standard"),
     ],
