@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import ModelAdmin, StackedInline
 
-from subscriptions import ids
+from subscriptions import consumers, event_types, ids
 from subscriptions.actions import keys
 from subscriptions.audit import Actor
 from subscriptions.audited_forms import Audited
@@ -35,8 +36,19 @@ class OnlyChanges(Audited, ModelAdmin):
         return False
 
 
+class ConsumerForm(ModelForm[Consumer]):
+    """As strict as the API: a uid is part of addresses, and never looks like an id of ours."""
+
+    def clean_uid(self) -> str | None:
+        uid = self.cleaned_data["uid"] or None
+        if uid is not None and not consumers.is_uid(uid):
+            raise ValidationError(consumers.UID_RULE)
+        return uid
+
+
 @admin.register(Consumer)
 class ConsumerAdmin(OnlyChanges):
+    form = ConsumerForm
     list_display = ["uid", "name", "public_id", "created_at"]
     search_fields = ["uid", "name"]
     fields = ["public_id", "uid", "name", "contact_email", "created_at", "deleted_at"]
@@ -69,8 +81,22 @@ class ApiKeyAdmin(OnlyChanges):
         self.message_user(request, f"Revoked: {revoked}, with what was made with them.")
 
 
+class VersionForm(ModelForm[EventTypeVersion]):
+    """As strict as the API: a schema that cannot be checked would refuse every event of its type."""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not self.errors:
+            try:
+                event_types.check_schemas([{"schema": cleaned.get("schema"), "example": cleaned.get("example")}])
+            except event_types.SchemaInvalid as error:
+                raise ValidationError(f"{error} ({error.pointer.removeprefix('/versions/0')})") from None
+        return cleaned
+
+
 class VersionInline(StackedInline):
     model = EventTypeVersion
+    form = VersionForm
     extra = 0
 
 

@@ -1,5 +1,6 @@
 """Consumers: found by our id or by the producer's own uid, interchangeably."""
 
+import re
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -8,9 +9,17 @@ from django.utils import timezone
 from subscriptions import ids, key_tree
 from subscriptions.models import ApiKey, Consumer, Endpoint
 
+UID_RULE = "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and not with `con_`."
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@~+\-]{0,254}")
+
 
 class UidTaken(Exception):
     """Another consumer has this uid."""
+
+
+def is_uid(text: str) -> bool:
+    """Whether a producer may call a consumer so: it is part of addresses, and never looks like an id of ours."""
+    return _UID.fullmatch(text) is not None and not text.startswith("con_")
 
 
 def find(name: str) -> Consumer | None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -26,7 +26,8 @@ REVOKE = """
     WITH RECURSIVE made AS (
         SELECT id FROM subscriptions_apikey WHERE id = ANY (%(key_ids)s::uuid[])
         UNION
-        SELECT key.id FROM made JOIN subscriptions_apikey key ON key.issued_by = made.id OR key.rotated_by = made.id
+        SELECT key.id FROM made JOIN subscriptions_apikey key ON key.issued_by = made.id
+            OR (key.rotated_by = made.id AND key.id IS DISTINCT FROM %(spared)s::uuid)
     )
     UPDATE subscriptions_apikey SET revoked_at = now()
     WHERE id = ANY (ARRAY(SELECT id FROM made)) AND revoked_at IS NULL
@@ -61,11 +62,11 @@ def must_live(key_id: UUID) -> ApiKey:
 
 
 @transaction.atomic
-def revoke(key_ids: Iterable[UUID]) -> list[UUID]:
+def revoke(key_ids: Iterable[UUID], *, spared: UUID | None = None) -> list[UUID]:
     """Those that this call revoked: the ones named and what they made. Links to the portal made by them end too."""
     lock(alone=True)
     with connection.cursor() as cursor:
-        cursor.execute(REVOKE, {"key_ids": list(key_ids)})
+        cursor.execute(REVOKE, {"key_ids": list(key_ids), "spared": spared})
         revoked = [row[0] for row in cursor.fetchall()]
     _end_visits(revoked)
     return revoked
@@ -102,5 +103,5 @@ def _forget_batch(before: datetime, limit: int) -> int:
 def _end_visits(key_ids: list[UUID]) -> None:
     """A link that is opened between the two statements is a session by the second."""
     now, visits = timezone.now(), PortalVisit.objects.filter(key_id__in=key_ids)
-    visits.filter(opened_at__isnull=True, link_expires_at__gt=now).update(link_expires_at=now)
+    visits.filter(opened_at__isnull=True, link_expires_at__gt=now).update(link_expires_at=F("created_at"))
     visits.filter(session_ends_at__gt=now).update(session_ends_at=now)

@@ -9,7 +9,7 @@ PostgreSQL does not look at again for a row that somebody else held meanwhile: e
 
 import hashlib
 import secrets
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -17,7 +17,7 @@ from django.db.models import DateTimeField, Func, QuerySet
 from django.utils import timezone
 
 from subscriptions import key_tree
-from subscriptions.models import Consumer, PortalVisit
+from subscriptions.models import ApiKey, Consumer, PortalVisit
 
 _CLOCK = Func(function="clock_timestamp", output_field=DateTimeField())
 
@@ -27,10 +27,10 @@ def new_link(
     consumer: Consumer, *, requested_by: str, minutes: int, key_id: UUID | None = None
 ) -> tuple[str, datetime]:
     """The token of a link, shown this once, and when it ends. If a key asked for it, it ends with the key."""
-    if key_id is not None:
-        key_tree.must_live(key_id)
-    token = secrets.token_urlsafe(32)
     expires_at = timezone.now() + timedelta(minutes=minutes)
+    if key_id is not None and (ends_at := key_tree.must_live(key_id).expires_at) is not None:
+        expires_at = min(expires_at, ends_at)
+    token = secrets.token_urlsafe(32)
     PortalVisit.objects.create(
         consumer=consumer, link_hash=_hash(token), link_expires_at=expires_at, requested_by=requested_by, key_id=key_id
     )
@@ -49,9 +49,15 @@ def open_link(token: str, *, minutes: int) -> tuple[str, datetime] | None:
         return None
     session = secrets.token_urlsafe(32)
     now = timezone.now()
-    ends_at = now + timedelta(minutes=minutes)
+    ends_at = min(now + timedelta(minutes=minutes), _key_ends_at(token) or datetime.max.replace(tzinfo=UTC))
     opened = _unopened(token).update(opened_at=now, session_hash=_hash(session), session_ends_at=ends_at)
     return (session, ends_at) if opened else None
+
+
+def _key_ends_at(token: str) -> datetime | None:
+    """When the key that asked for the link ends: what was made with it ends then, too."""
+    keys = ApiKey.objects.filter(id__in=_unopened(token).values("key_id"))
+    return keys.values_list("expires_at", flat=True).first()
 
 
 def visitor(session: str) -> PortalVisit | None:

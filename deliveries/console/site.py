@@ -7,6 +7,7 @@ only. A view never asks again, and none can forget to.
 from collections.abc import Callable
 from functools import update_wrapper, wraps
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -133,6 +134,7 @@ class ConsoleSite(UnfoldAdminSite):
             raise PermissionDenied
         context = {
             "sign_on_is_on": sign_on.is_on(), "sign_on_name": settings.OIDC_NAME,
+            "sign_on_query": urlencode({"next": request.GET.get("next", "")}),
             "password_login": settings.CONSOLE_PASSWORD_LOGIN,
         }  # fmt: skip
         answer = super().login(request, {**context, **(extra_context or {})})

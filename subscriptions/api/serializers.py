@@ -7,13 +7,13 @@ from rest_framework import serializers
 
 from subscriptions import ids, targets
 from subscriptions.audit import LONGEST_WHY
+from subscriptions.consumers import UID_RULE, is_uid
 from subscriptions.event_types import is_name, is_pattern
 from subscriptions.header_guard import RefusedHeader, check_headers
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, PayloadMode, SignatureScheme
 from subscriptions.scopes import held
 from subscriptions.url_guard import RefusedTarget
 
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@~+\-]{0,254}")
 _API_VERSION = re.compile(r"[A-Za-z0-9._\-]+")
 _METADATA_ENTRIES = 50
 _LONGEST_WAIT = 7 * 86_400
@@ -81,10 +81,8 @@ class ConsumerIn(serializers.Serializer[Any]):
     why = Why()
 
     def validate_uid(self, uid: str | None) -> str | None:
-        if uid is not None and (_UID.fullmatch(uid) is None or uid.startswith("con_")):
-            raise serializers.ValidationError(
-                "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and not with `con_`."
-            )
+        if uid is not None and not is_uid(uid):
+            raise serializers.ValidationError(UID_RULE)
         return uid
 
 

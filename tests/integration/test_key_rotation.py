@@ -201,3 +201,27 @@ def test_s14_a_rotated_key_is_still_found_by_who_made_it_when_those_between_are_
     keys.revoke(key_id=maker.id)
 
     assert works(holder) == [False]
+
+
+def test_s14_a_thief_does_not_leave_by_rotating_a_key_and_revoking_it(acme: Consumer) -> None:
+    stolen, secret = keys.issue(role=Role.CONSUMER, consumer=acme)
+    taken = keys.rotate(key_id=stolen.id, consumer=acme, overlap_seconds=0, by=keys.verify(secret))
+    assert taken is not None
+    keys.revoke(key_id=stolen.id, consumer=acme, by=keys.verify(taken.secret))
+    assert keys.verify(taken.secret) is not None
+
+    assert keys.revoke(key_id=stolen.id) == 1
+
+    assert keys.verify(taken.secret) is None
+
+
+def test_revoking_the_first_of_several_rotations_spares_the_key_that_asks(acme: Consumer) -> None:
+    first, secret = keys.issue(role=Role.CONSUMER, consumer=acme)
+    second = keys.rotate(key_id=first.id, consumer=acme, overlap_seconds=60, by=keys.verify(secret))
+    assert second is not None
+    third = keys.rotate(key_id=second.key.id, consumer=acme, overlap_seconds=60, by=keys.verify(second.secret))
+    assert third is not None
+
+    keys.revoke(key_id=first.id, consumer=acme, by=keys.verify(third.secret))
+
+    assert keys.verify(third.secret) is not None

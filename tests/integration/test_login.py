@@ -19,6 +19,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD = "correct horse battery"
 
 
+@pytest.fixture(autouse=True)
+def passwords_are_hashed_quickly(settings: Any) -> None:
+    """Failures are forgiven by the clock, and a slow machine must not have time for that."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
 @pytest.fixture
 def olga(db: None) -> User:
     return User.objects.create_superuser("olga", password=PASSWORD)
@@ -85,6 +91,17 @@ def test_the_cookie_of_one_account_opens_no_second_bucket_for_another(olga: User
     for number in range(10):
         log_in("olga", "wrong", address=f"192.0.2.{number}")
     assert log_in("olga", "wrong", client=own).status_code == 429
+
+
+def test_a_new_password_makes_every_browser_a_stranger_again(olga: User) -> None:
+    own = Client()
+    log_in("olga", PASSWORD, client=own)
+    own.post("/admin/logout/")
+    olga.set_password("another password")
+    olga.save()
+    for number in range(10):
+        log_in("olga", "wrong", address=f"192.0.2.{number}")
+    assert log_in("olga", "another password", client=own).status_code == 429
 
 
 def test_ipv6_counts_by_the_customer_s_network() -> None:

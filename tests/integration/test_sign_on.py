@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from subscriptions.models import AuditEntry
 from tests.console import role
 from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, Provider, running_provider
 
@@ -71,7 +72,7 @@ def test_nobody_becomes_a_local_user_of_the_same_name(provider: Provider) -> Non
     sign_on(Client(), provider)
     [local, other] = User.objects.order_by("id")
     assert local.is_superuser
-    assert other.username.startswith("olga@example.test ")
+    assert other.username.startswith("olga@example.test-")
     assert not other.is_superuser
 
 
@@ -87,7 +88,7 @@ def test_somebody_who_was_deactivated_stays_outside(provider: Provider) -> None:
 def test_a_token_that_does_not_hold_lets_nobody_in(provider: Provider, forged: dict[str, Any]) -> None:
     provider.changes = forged
     client = Client()
-    assert sign_on(client, provider).status_code == 502
+    assert sign_on(client, provider).status_code == 400
     assert client.get("/admin/").status_code == 302
     assert not User.objects.exists()
 
@@ -96,13 +97,13 @@ def test_an_answer_for_another_browser_lets_nobody_in(provider: Provider) -> Non
     begun = Client().get("/admin/sign-on/")
     victim = Client()
     answer = victim.get(provider.authorize(begun["Location"]).removeprefix("http://testserver"))
-    assert answer.status_code == 502
+    assert answer.status_code == 400
     assert not User.objects.exists()
 
 
 @pytest.mark.parametrize("query", ["", "?code=x", "?state=x", "?error=access_denied"])
 def test_a_made_up_answer_is_a_page_and_no_error(provider: Provider, query: str) -> None:
-    assert Client().get(f"/admin/sign-on/callback/{query}").status_code == 502
+    assert Client().get(f"/admin/sign-on/callback/{query}").status_code == 400
 
 
 def test_a_provider_that_is_away_is_said_in_words(settings: Any) -> None:
@@ -128,3 +129,34 @@ def test_passwords_can_be_turned_off(provider: Provider, settings: Any) -> None:
     client = Client()
     assert client.post("/admin/login/", {"username": "root", "password": "a local password"}).status_code == 403
     assert client.get("/admin/").status_code == 302
+
+
+def test_who_sign_on_lets_in_as_what_is_in_the_audit_log(provider: Provider) -> None:
+    for groups in (["webhooks-ops"], ["webhooks-ops"], ["engineers"], [], []):
+        provider.person["groups"] = groups
+        sign_on(Client(), provider)
+    told = AuditEntry.objects.order_by("id").values_list("action", "target", "detail")
+    assert list(told) == [
+        ("user.created", "olga@example.test", "Operators"),
+        ("user.changed", "olga@example.test", "Read-only"),
+        ("user.changed", "olga@example.test", "no group that may enter"),
+    ]
+
+
+@pytest.mark.parametrize("person", [{"sub": "x" * 256}, {"sub": ""}, {"sub": "u", "email": "a\0b"}])
+def test_claims_that_cannot_be_stored_let_nobody_in(provider: Provider, person: dict[str, Any]) -> None:
+    provider.person = {"groups": ["engineers"], **person}
+    assert sign_on(Client(), provider).status_code == 400
+    assert not User.objects.exists()
+
+
+def test_one_network_begins_only_so_many_sign_ons(provider: Provider) -> None:
+    begun = [
+        Client().get("/admin/sign-on/", REMOTE_ADDR=f"2001:db8::{number:x}").status_code for number in range(1, 62)
+    ]
+    assert begun == [302] * 60 + [429]
+
+
+def test_the_page_that_was_asked_for_survives_the_button(provider: Provider) -> None:
+    page = Client().get("/admin/login/", {"next": "/admin/dead-letters/?a=1&b=2"}).content.decode()
+    assert "/admin/sign-on/?next=%2Fadmin%2Fdead-letters%2F%3Fa%3D1%26b%3D2" in page

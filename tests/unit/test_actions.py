@@ -22,7 +22,7 @@ INTERFACES = [
 ]  # fmt: skip
 # The modules that do the work of actions, and what of them only reads. Whatever else they hold is for actions alone.
 READS: dict[str, set[str]] = {
-    "subscriptions.consumers": {"find", "UidTaken"},
+    "subscriptions.consumers": {"find", "is_uid", "UidTaken", "UID_RULE"},
     "subscriptions.endpoints": {
         "find",
         "TooManyEndpoints",

@@ -1,4 +1,4 @@
-"""The console's login form: throttle, then password, then second factor. Wrong is wrong, whichever part it was."""
+"""The console's login form: throttle, then password, then second factor."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ from deliveries.console.accounts import device, second_factor, throttle
 
 # In the session: how its user showed who they are.
 SECOND_FACTOR, SIGNED_ON = "second_factor", "signed_on"
-_THROTTLED = "_login_throttled"
+# On the request, until the login is finished.
+_THROTTLED, _CODE_GIVEN = "_login_throttled", "_login_code_given"
 
 
 class LoginForm(AuthenticationForm):
@@ -51,7 +52,8 @@ class LoginForm(AuthenticationForm):
             raise ValidationError("Enter the one-time code of your authenticator app as well.", code="code_required")
         if not second_factor.check(user, code):
             raise ValidationError("This code is wrong, or was used already. Wait for the next one.", code="code_wrong")
-        self.request.session[SECOND_FACTOR] = True
+        # Into the session once that is this user's: a login replaces the session of whoever was in before.
+        setattr(self.request, _CODE_GIVEN, True)
 
 
 def finish(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -59,8 +61,10 @@ def finish(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     if getattr(request, _THROTTLED, False):
         response.status_code = 429
         response["Retry-After"] = str(round(throttle.WINDOW_SECONDS / settings.LOGIN_FAILURES_PER_ACCOUNT))
-    elif request.method == "POST" and response.status_code == 302 and request.user.is_authenticated:
-        device.remember(response, request.user.get_username())
+    elif request.method == "POST" and response.status_code == 302 and isinstance(request.user, User):
+        if getattr(request, _CODE_GIVEN, False):
+            request.session[SECOND_FACTOR] = True
+        device.remember(request, response, request.user)
     return response
 
 

@@ -4,13 +4,14 @@ import logging
 from typing import cast
 
 import segno
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from deliveries.console import errors
-from deliveries.console.accounts import second_factor, sign_on
+from deliveries.console.accounts import second_factor, sign_on, throttle
 from deliveries.console.accounts.login import SECOND_FACTOR, SIGNED_ON
 from deliveries.console.accounts.models import SecondFactor
 from deliveries.console.page import actor_of, back_to, explain, render, visitor
@@ -41,7 +42,6 @@ def show(request: HttpRequest) -> HttpResponse:
     )
 
 
-@transaction.atomic
 def act(request: HttpRequest) -> HttpResponse:
     """Begin, confirm or remove."""
     step, user, code = request.POST.get("step", ""), _user(request), request.POST.get("code", "")
@@ -74,8 +74,12 @@ def sign_on_start(request: HttpRequest) -> HttpResponse:
         raise Http404
     try:
         return sign_on.start(request)
+    except sign_on.TooMany:
+        return errors.alone(
+            request, 429, "Too many sign-ons from your address", "Wait some minutes, then try again."
+        )  # fmt: skip
     except sign_on.Unavailable as error:
-        return _sign_on_failed(request, error)
+        return _sign_on_failed(request, error, status=502)
 
 
 def sign_on_finish(request: HttpRequest) -> HttpResponse:
@@ -88,18 +92,22 @@ def sign_on_finish(request: HttpRequest) -> HttpResponse:
             request, 403, "You have no access to this console",
             "Your account is known, but none of its groups may enter. Ask whoever runs this platform.",
         )  # fmt: skip
+    except sign_on.Refused as error:
+        return _sign_on_failed(request, error, status=400)
     except sign_on.Unavailable as error:
-        return _sign_on_failed(request, error)
+        return _sign_on_failed(request, error, status=502)
 
 
-def _sign_on_failed(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.warning("sign_on.failed", extra={"fields": {"error": str(error)[:500]}})
+def _sign_on_failed(request: HttpRequest, error: Exception, *, status: int) -> HttpResponse:
+    # In one line, whatever somebody wrote into the address.
+    logger.warning("sign_on.failed", extra={"fields": {"error": " ".join(str(error).split())[:500]}})
     return errors.alone(
-        request, 502, "Signing on did not work",
+        request, status, "Signing on did not work",
         "Go back to the login page and try once more. If it stays like this, the web process's log says why.",
     )  # fmt: skip
 
 
+@transaction.atomic
 def _confirm(request: HttpRequest, user: User, code: str) -> HttpResponse:
     found = second_factor.confirm(user, code)
     if found is None:
@@ -111,16 +119,22 @@ def _confirm(request: HttpRequest, user: User, code: str) -> HttpResponse:
 
 
 def _remove(request: HttpRequest, user: User, code: str) -> HttpResponse:
-    """One that was confirmed wants a code once more: an unlocked screen is not enough."""
+    """One that was confirmed wants a code once more, of few guesses: an unlocked screen is not enough."""
     is_on = second_factor.of(user) is not None
+    guesses = [throttle.Bucket(f"code:{user.pk}", settings.LOGIN_FAILURES_PER_ACCOUNT)]
+    if is_on and not throttle.take(guesses):
+        return _back(request, refused="Too many wrong codes. Wait some minutes, then try again.")
     if is_on and not second_factor.check(user, code):
         return _back(request, refused="This code does not fit, so nothing was changed.")
-    second_factor.remove(user)
+    with transaction.atomic():
+        second_factor.remove(user)
+        if is_on:
+            record(actor=actor_of(request), action="user.second_factor_removed", target=user.get_username())
     if not is_on:
         return _back(request)
-    record(actor=actor_of(request), action="user.second_factor_removed", target=user.get_username())
+    throttle.give_back(guesses)
     request.session.pop(SECOND_FACTOR, None)
-    return _back(request, done="The second factor is off. Your password alone lets you in.")
+    return _back(request, done="The second factor is off. You log in with your password alone.")
 
 
 def _back(request: HttpRequest, **said: str) -> HttpResponse:

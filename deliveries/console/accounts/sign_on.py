@@ -13,14 +13,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.models import Group, User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from deliveries.console.accounts.login import SIGNED_ON, client_address
 from deliveries.console.accounts.models import SignOnIdentity
-from deliveries.console.accounts.throttle import Bucket, take
+from deliveries.console.accounts.throttle import Bucket, network_of, take
+from subscriptions.audit import Actor, record
 
 OPERATORS, READ_ONLY = "Operators", "Read-only"
 _TIMEOUT_SECONDS = 5
@@ -35,8 +36,16 @@ class NotAdmitted(Exception):
     """The provider knows this person, and none of their groups may enter."""
 
 
+class Refused(Exception):
+    """What came back from the provider, or was made up, does not hold. The reason is for the log."""
+
+
 class Unavailable(Exception):
-    """The provider did not answer, or what it answered does not hold. The reason is for the log."""
+    """The provider did not answer. The reason is for the log."""
+
+
+class TooMany(Exception):
+    """One address has begun as many sign-ons as it may for a while."""
 
 
 def is_on() -> bool:
@@ -45,8 +54,8 @@ def is_on() -> bool:
 
 def start(request: HttpRequest) -> HttpResponse:
     """To the provider. Where to go afterwards stays in the session."""
-    if not take([Bucket(f"sign-on:{client_address(request)}", _STARTS_PER_ADDRESS)]):
-        raise Unavailable("too many sign-ons begun from this address")
+    if not take([Bucket(f"sign-on:{network_of(client_address(request))}", _STARTS_PER_ADDRESS)]):
+        raise TooMany
     wanted = request.GET.get("next", "")
     try:
         answer: HttpResponse = _client().authorize_redirect(request, request.build_absolute_uri(_callback()))
@@ -60,13 +69,16 @@ def start(request: HttpRequest) -> HttpResponse:
 
 def finish(request: HttpRequest) -> HttpResponse:
     """Back from the provider: checks what it says, and opens a session for the person."""
+    claims = _claims(request)
+    subject = str(claims.get("sub", ""))
+    names = (subject, str(claims.get("email")), str(claims.get("preferred_username")))
+    if not 1 <= len(subject) <= 255 or any("\0" in name for name in names):
+        raise Refused("the claims hold no subject, or one that cannot be stored")
     try:
-        token = _client().authorize_access_token(request)
-        claims: Mapping[str, Any] = token["userinfo"]
-        subject = str(claims["sub"])
-    except Exception as error:
-        raise Unavailable(f"{type(error).__name__}: {error}") from error
-    user = admit(claims, subject=subject)
+        user = admit(claims, subject=subject)
+    except IntegrityError as error:
+        # Two first logins of one person at the same moment.
+        raise Refused("somebody was made at the same moment") from error
     wanted = request.session.pop(_NEXT, "")
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     request.session.set_expiry(None)
@@ -74,20 +86,48 @@ def finish(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(wanted or reverse("admin:index"))
 
 
+def _claims(request: HttpRequest) -> Mapping[str, Any]:
+    """What the provider says of the person, its signature checked."""
+    # Only where single sign-on is used: an extra of its own (`pip install .[sso]`).
+    from requests import RequestException
+
+    try:
+        claims: Mapping[str, Any] = _client().authorize_access_token(request)["userinfo"]
+    except RequestException as error:
+        raise Unavailable(f"{type(error).__name__}: {error}") from error
+    except Exception as error:
+        raise Refused(f"{type(error).__name__}: {error}") from error
+    return claims
+
+
 def admit(claims: Mapping[str, Any], *, subject: str) -> User:
     """The user behind these claims, made at the first login, with the role their groups give them now."""
     role = role_of(claims)
     known = SignOnIdentity.objects.select_related("user").filter(issuer=settings.OIDC_ISSUER, subject=subject).first()
     if role is None and known is not None:
-        User.objects.filter(pk=known.user_id).update(is_staff=False)
+        _shut_out(known.user)
     if role is None or (known is not None and not known.user.is_active):
         raise NotAdmitted
     with transaction.atomic():
         user = known.user if known else _new_user(claims, subject=subject)
+        before = (user.is_staff, *user.groups.values_list("name", flat=True))
         user.is_staff, user.email = True, str(claims.get("email") or "")[:254]
         user.save(update_fields=["is_staff", "email"])
         user.groups.set([Group.objects.get_or_create(name=role)[0]])
+        if before != (True, role):
+            _record(user, "user.changed" if known else "user.created", detail=role)
     return user
+
+
+@transaction.atomic
+def _shut_out(user: User) -> None:
+    if User.objects.filter(pk=user.pk, is_staff=True).update(is_staff=False):
+        _record(user, "user.changed", detail="no group that may enter")
+
+
+def _record(user: User, action: str, *, detail: str) -> None:
+    """The provider's word, brought by the person themselves."""
+    record(actor=Actor.of_user(user.get_username()), action=action, target=user.get_username(), detail=detail)
 
 
 def role_of(claims: Mapping[str, Any]) -> str | None:
@@ -111,7 +151,7 @@ def _new_user(claims: Mapping[str, Any], *, subject: str) -> User:
     """With no password. Somebody whose name is taken is told apart by a few letters of who they are at the provider."""
     name = str(claims.get("email") or claims.get("preferred_username") or subject)[:130]
     if User.objects.filter(username__iexact=name).exists():
-        name += f" {hashlib.sha256(f'{settings.OIDC_ISSUER} {subject}'.encode()).hexdigest()[:8]}"
+        name += f"-{hashlib.sha256(f'{settings.OIDC_ISSUER} {subject}'.encode()).hexdigest()[:8]}"
     user = User(username=name)
     user.set_unusable_password()
     user.save()

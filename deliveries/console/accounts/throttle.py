@@ -53,7 +53,7 @@ def buckets(*, username: str, address: str, device: str | None) -> list[Bucket]:
     if device is not None:
         return [Bucket(f"device:{device}", settings.LOGIN_FAILURES_PER_ACCOUNT)]
     return [
-        Bucket(f"address:{_network(address)}", settings.LOGIN_FAILURES_PER_ADDRESS),
+        Bucket(f"address:{network_of(address)}", settings.LOGIN_FAILURES_PER_ADDRESS),
         Bucket(f"account:{username.casefold()}", settings.LOGIN_FAILURES_PER_ACCOUNT),
     ]
 
@@ -80,7 +80,7 @@ def _take(bucket: Bucket) -> bool:
         return cursor.fetchone() is not None
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """The address; of IPv6 the /64, which is one customer's."""
     try:
         parsed = ip_address(address)
