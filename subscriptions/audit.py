@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from subscriptions import ids
 from subscriptions.caller import Caller
-from subscriptions.models import ActorKind, AuditEntry, Consumer, PortalVisit
+from subscriptions.models import ActorKind, AuditEntry, Consumer, PortalVisit, Role
 
 LONGEST_WHY = 500
 # An entry's id is made by a web server's clock and its time by the database's: how far apart they may be.
 _CLOCKS_APART = timedelta(hours=1)
+
+
+class TooManyChanges(Exception):
+    """A consumer has changed as much within a day as this deployment allows."""
+
+    def __init__(self) -> None:
+        super().__init__("As many changes as are allowed within a day have been made. Try again tomorrow.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,11 @@ class Actor:
     def of_command(cls, name: str) -> "Actor":
         return cls(ActorKind.COMMAND, name, f"{_account()}@{socket.gethostname()}")
 
+    @property
+    def is_consumer(self) -> bool:
+        """Whether a consumer itself acts, by its own key or in its portal."""
+        return self.kind == ActorKind.PORTAL or (self.kind == ActorKind.KEY and self.detail == Role.CONSUMER)
+
     def __str__(self) -> str:
         """`user olga`, `portal vis_… of acme`, `key key_… (producer)`, `command replay by root@host`."""
         told = {ActorKind.PORTAL: " of {}", ActorKind.KEY: " ({})", ActorKind.COMMAND: " by {}"}.get(self.kind, "")
@@ -72,17 +86,28 @@ def record(
     """One entry. Called once by each action that changed something, inside its transaction."""
     if not connection.in_atomic_block:
         raise RuntimeError("An audit entry is written in the transaction of what it tells of.")
+    consumer_id = consumer.id if isinstance(consumer, Consumer) else consumer
+    if actor.is_consumer and consumer_id is not None and not action.startswith("portal."):
+        _bound_changes(consumer_id)
     AuditEntry.objects.create(
         actor_kind=actor.kind,
         actor_id=actor.id[:255],
         actor=str(actor),
         action=action,
         target=target[:255],
-        consumer_id=consumer.id if isinstance(consumer, Consumer) else consumer,
+        consumer_id=consumer_id,
         count=count,
         detail=detail[:255],
         why=why[:LONGEST_WHY],
     )
+
+
+def _bound_changes(consumer_id: UUID) -> None:
+    """A consumer that changes things in a loop fills no table: each change leaves an entry that is kept for long."""
+    since = ids.first_at(timezone.now() - timedelta(days=1))
+    today = AuditEntry.objects.filter(consumer_id=consumer_id, id__gte=since)
+    if len(today.values_list("id")[: settings.MAX_CHANGES_PER_DAY]) >= settings.MAX_CHANGES_PER_DAY:
+        raise TooManyChanges
 
 
 @dataclass(frozen=True, slots=True)

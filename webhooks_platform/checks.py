@@ -112,6 +112,7 @@ def _limits() -> Iterator[Finding]:
         "PORTAL_SESSION_MINUTES": (1, 7 * 24 * 60),
         "IDEMPOTENCY_HOURS": (1, 24 * 365),
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
+        "MAX_CHANGES_PER_DAY": (1, 1_000_000),
         "MAX_KEYS_PER_CONSUMER": (1, 10_000),
         "MAX_RUNNING_REPLAYS_PER_CONSUMER": (1, 100_000),
         "MAX_NEW_ENDPOINTS_PER_DAY": (1, 1_000_000),

@@ -181,6 +181,8 @@ IDEMPOTENCY_HOURS = env.int("IDEMPOTENCY_HOURS", default=72)
 # while. 0 means no limit.
 API_RATE_PER_SECOND = env.int("API_RATE_PER_SECOND", default=2000)
 API_RATE_BURST = env.int("API_RATE_BURST", default=0) or API_RATE_PER_SECOND * 2
+# How much a consumer may change within a day, by its keys and in its portal: each change is in the audit log for long.
+MAX_CHANGES_PER_DAY = env.int("MAX_CHANGES_PER_DAY", default=5000)
 # How many living API keys one consumer may have; within a day it may make ten times as many.
 MAX_KEYS_PER_CONSUMER = env.int("MAX_KEYS_PER_CONSUMER", default=50)
 # How many endpoints one consumer may have.

@@ -10,12 +10,13 @@ from functools import wraps
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.urls import path
+from django.urls import path, reverse
 
-from deliveries.pages.once import once, parent_of, visitor_of
+from deliveries.pages.once import once, parent_of, refuse, visitor_of
 from deliveries.portal import deliveries, door, endpoints, secrets, signatures
 from deliveries.portal.page import closed, enter_as
 from subscriptions import portal
+from subscriptions.audit import TooManyChanges
 
 View = Callable[..., HttpResponse]
 
@@ -47,9 +48,16 @@ def _inside(view: View, *methods: str, sends: bool = False) -> View:
         if request.method != "POST":
             return view(request, visit.consumer, **kwargs)
         here = request.path if "GET" in methods else parent_of(request.path)
+
+        def work() -> HttpResponse:
+            try:
+                return view(request, visit.consumer, **kwargs)
+            except TooManyChanges as error:
+                return refuse(request, reverse("portal:home"), str(error))
+
         return once(
             request,
-            lambda: view(request, visit.consumer, **kwargs),
+            work,
             visitor=visitor_of(session),
             here=here,
             sends=sends,

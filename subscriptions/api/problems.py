@@ -12,6 +12,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from subscriptions.audit import TooManyChanges
 from subscriptions.vault import VaultError
 
 logger = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ def _as_problem(exc: Exception) -> Problem | None:
             return Problem(415, "unsupported_media_type", "Send JSON, with `Content-Type: application/json`.")
         case TooManyFieldsSent():
             return Problem(400, "invalid_parameter", "There are too many parameters.")
+        case TooManyChanges():
+            return Problem(429, "too_many_changes", str(exc), headers={"Retry-After": "3600"})
         case VaultError():
             # Says which key is missing, and nothing of what it sealed.
             logger.error("secrets.locked", extra={"fields": {"error": str(exc)}})

@@ -15,8 +15,9 @@ from deliveries import lifecycle, retention
 from deliveries.models import Delivery, Notice, NoticeKind
 from deliveries.retention import Days
 from subscriptions import endpoints
-from subscriptions.models import CheckUp, Consumer, Endpoint, Lane
+from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Lane
 from tests.conftest import Api
+from tests.portal import inside
 from tests.walk import accept, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,3 +95,26 @@ def test_every_table_has_a_line_in_the_docs_that_says_what_bounds_it() -> None:
     own = [model for app in ("subscriptions", "deliveries") for model in apps.get_app_config(app).get_models()]
     listed = set(re.findall(r"^\| `(\w+)`", LIMITS, re.MULTILINE))
     assert {model.__name__ for model in own} <= listed, "docs/limits.md lists every table"
+
+
+def test_a_consumer_that_changes_things_in_a_loop_is_stopped_and_operators_are_not(
+    acme: Consumer, acme_api: Api, operator: Api, settings: Any
+) -> None:
+    settings.MAX_CHANGES_PER_DAY = 4
+    path = f"endpoints/{new_endpoint(acme).public_id}"
+    answers = [acme_api.post(f"{path}/{deed}/") for deed in ("pause", "resume", "pause", "resume", "pause")]
+    assert [answer.status_code for answer in answers] == [200] * 4 + [429]
+    assert answers[-1].json()["code"] == "too_many_changes"
+    assert Endpoint.objects.get().status == "active"
+    assert operator.post(f"{path}/pause/").status_code == 200
+    assert AuditEntry.objects.count() == 5
+
+
+def test_the_portal_says_when_a_consumer_has_changed_too_much(acme: Consumer, settings: Any) -> None:
+    settings.MAX_CHANGES_PER_DAY = 2
+    endpoint, visitor = new_endpoint(acme), inside(acme)
+    visitor.post(f"/portal/endpoints/{endpoint.public_id}/pause/")
+    answer = visitor.post(f"/portal/endpoints/{endpoint.public_id}/resume/", follow=True)
+    assert "As many changes as are allowed within a day" in answer.content.decode()
+    assert Endpoint.objects.get().status == "paused"
+    assert visitor.post("/portal/leave/").status_code == 302
