@@ -64,11 +64,11 @@ class Source:
     is_few: bool = False
     has_reason: bool = False
 
-    def candidates(self, *, take: int, after: Position | None = None, forward: bool = False, last: bool = False) -> str:
-        """The next `take` of them beyond a position, newest first unless `forward`; or the last of these alone."""
+    def candidates(self, *, take: int, after: Position | None = None, forward: bool = False) -> str:
+        """The next `take` of them beyond a position, newest first unless `forward`."""
         way, beyond = ("ASC", ">") if forward else ("DESC", "<")
         # Literals: a planner that does not know how many are wanted expects a tenth of the table.
-        limit = f"OFFSET {take - 1:d} LIMIT 1" if last else f"LIMIT {take:d}"
+        limit = f"LIMIT {take:d}"
         # Not `id` twice: the planner would sort by the second one too.
         order = f"id {way}" if self.key == "id" else f"event_id {way}, id {way}"
         reached, passed = self._beyond(after, beyond)

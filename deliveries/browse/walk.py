@@ -3,6 +3,7 @@ window. A page that is not full and has `further` set has come to the window's e
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from deliveries.browse.filter import Filter
@@ -71,12 +72,28 @@ def _positions(
     way = "ASC" if forward else "DESC"
     order = f"c.id {way}" if found.key == "id" else f"c.event_id {way}, c.id {way}"
     narrow = " AND ".join(found.narrow) or "true"
+    given = {**found.given, "size": size + 1}
     statement = f"SELECT c.{found.key}, c.id FROM ({candidates}) c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
-    positions = [Position(*row) for row in fetch(statement, {**found.given, "size": size + 1})]
+    positions, end = [Position(*row) for row in fetch(statement, given)], None
+    if len(positions) <= size and found.narrow:
+        positions, end = _window(found, candidates, narrow=narrow, order=order, given=given)
+        positions.sort(key=lambda each: (each.key, each.id), reverse=not forward)  # a union promises no order
     if len(positions) > size:
         return positions[:size], positions[size - 1], None
-    end = _end_of_window(found, after=after, forward=forward) if found.narrow else None
     return positions, end, found.window if end else None
+
+
+def _window(
+    found: Source, candidates: str, *, narrow: str, order: str, given: dict[str, Any]
+) -> tuple[list[Position], Position | None]:
+    """Those of a window that match, and its last candidate if it is full: in one statement, and so as of one moment.
+    Otherwise what leaves the window meanwhile would move its end beyond rows that nobody has looked at."""
+    matching = f"SELECT c.{found.key}, c.id, false FROM c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
+    last = f"SELECT c.{found.key}, c.id, true FROM c ORDER BY {order} OFFSET {found.window - 1:d} LIMIT 1"
+    rows = fetch(f"WITH c AS MATERIALIZED ({candidates}) ({matching}) UNION ALL ({last})", given)
+    ends = [Position(key, id) for key, id, is_end in rows if is_end]
+    matches = [Position(key, id) for key, id, is_end in rows if not is_end]
+    return matches, ends[0] if ends else None
 
 
 def walk_many(wanted: Filter, *, limit: int, window: int | None = None) -> list[Delivery]:
@@ -90,12 +107,6 @@ def walk_many(wanted: Filter, *, limit: int, window: int | None = None) -> list[
         if following is None:
             break
     return rows
-
-
-def _end_of_window(found: Source, *, after: Position | None, forward: bool) -> Position | None:
-    last = found.candidates(take=found.window, after=after, forward=forward, last=True)
-    ends = fetch(f"SELECT c.{found.key}, c.id FROM ({last}) c", found.given)
-    return Position(*ends[0]) if ends else None
 
 
 def _rows(delivery_ids: list[UUID]) -> list[Delivery]:
