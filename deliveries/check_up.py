@@ -50,12 +50,13 @@ def run(
 ) -> dict[str, Any]:
     """The report, which is also stored. `Held`, `Busy` or `TooSoon` when nothing was sent."""
     with trial.slot(endpoint):
+        signing = trial.signer(endpoint)
         with transaction.atomic():
             _start(endpoint)
             before_sending()
         spacing = trial_slots.pay(endpoint, count=len(get_args(Probe)))
         started_at = datetime.now(UTC)
-        replies = asyncio.run(_ask(endpoint, transport, spacing=spacing))
+        replies = asyncio.run(_ask(endpoint, signing, transport, spacing=spacing))
     findings = diagnose(replies, fast_ms=_FAST_MS, slow_ms=_SLOW_MS)
     report = {
         "endpoint": endpoint.public_id,
@@ -81,12 +82,13 @@ def _start(endpoint: Endpoint) -> None:
             raise TooSoon
 
 
-async def _ask(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None, *, spacing: float) -> dict[Probe, Reply]:
+async def _ask(
+    endpoint: Endpoint, signing: Signer, transport: httpx.AsyncBaseTransport | None, *, spacing: float
+) -> dict[Probe, Reply]:
     """One after the other, so that the receiver is timed and not its queue, and never faster than its rate limit; ends
     with the first that gets no answer."""
     deadline = time.monotonic() + _BUDGET_SECONDS
     replies: dict[Probe, Reply] = {}
-    signing = trial.signer(endpoint)
     async with transport or trial.transport() as carrier:
         for probe, request in _requests(endpoint, signing, now=int(time.time())):
             if probe == "plain" and not _refused(replies["genuine"]):

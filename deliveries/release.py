@@ -21,12 +21,13 @@ CLOSE_LANES = """
     SET opens_at = greatest(opens_at, now() + %(pause)s * interval '1 second')
     WHERE endpoint_id = ANY (ARRAY(
         SELECT endpoint_id FROM subscriptions_lane
-        WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[]) AND NOT breaker_open
+        WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[])
         ORDER BY endpoint_id
         FOR NO KEY UPDATE
     ))
 """
-"""Closes lanes for a while. Behind an open breaker only the cool-down does that, and there is one probe at a time."""
+"""Closes lanes for a while. Also behind an open breaker: a probe that was never sent begins no cool-down, so nothing else
+would keep the next delivery from being claimed at once."""
 
 RELEASE = """
     UPDATE deliveries_delivery delivery

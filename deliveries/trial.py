@@ -58,14 +58,14 @@ class Trial:
 
 def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None) -> Trial:
     with slot(endpoint):
+        signing = signer(endpoint)
         before_sending()
         trial_slots.pay(endpoint)
-        return asyncio.run(_run(endpoint))
+        return asyncio.run(_run(endpoint, signing))
 
 
-async def _run(endpoint: Endpoint) -> Trial:
+async def _run(endpoint: Endpoint, signing: Signer) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
-    signing = signer(endpoint)
     data = {"message": "This is a test. Your endpoint verified it if it answers 2xx."}
     body = render(event_id, type="webhook.test", data=data, at=datetime.now(UTC))
     request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))

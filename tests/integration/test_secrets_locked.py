@@ -4,14 +4,16 @@ import base64
 import logging
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
+from deliveries.health import Breaker
 from deliveries.models import Attempt, Delivery
 from subscriptions import endpoints
-from subscriptions.models import CheckUp, Consumer, Lane
+from subscriptions.models import AuditEntry, CheckUp, Consumer, Lane
 from tests.conftest import Api, PumpRunner
 from tests.receiver import Receiver, Reply
-from tests.walk import accept, new_endpoint, pass_time, states
+from tests.walk import accept, answered, claim_for, new_endpoint, pass_time, settle_all, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,16 +69,40 @@ def test_with_a_missing_key_the_backlog_waits_behind_a_closed_lane_and_others_go
     settings.ENCRYPTION_KEYS = keys
 
 
+def test_with_a_missing_key_and_an_open_breaker_the_lane_closes_after_the_first_delivery(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = new_endpoint(acme, url=receiver.url)
+    accept(acme)
+    [failing] = claim_for(endpoint).deliveries
+    settle_all(answered(failing, 500), breaker=Breaker(failures=1, first_cooldown=10, longest_cooldown=100))
+    assert Lane.objects.get(endpoint=endpoint).breaker_open
+    accept(acme, 20)
+    pass_time(seconds=3600)
+    settings.ENCRYPTION_KEYS = [OTHER_KEY]
+
+    with caplog.at_level(logging.ERROR):
+        pump.run()
+
+    assert caplog.messages.count("delivery.secrets_locked") == 1
+    lane = Lane.objects.get(endpoint=endpoint)
+    assert lane.breaker_open
+    assert lane.opens_at > timezone.now()
+
+
 def test_a_test_and_a_check_up_of_an_endpoint_whose_key_is_missing_are_answered(
     acme: Consumer, acme_api: Api, receiver: Receiver, settings: Settings
 ) -> None:
     endpoint = new_endpoint(acme, url=receiver.url)
     settings.ENCRYPTION_KEYS = [OTHER_KEY]
+    before = AuditEntry.objects.count()
 
     answers = [acme_api.post(f"endpoints/{endpoint.public_id}/{what}/") for what in ("test", "check-up")]
 
     assert [answer.status_code for answer in answers] == [503, 503]
     assert receiver.received == []
+    assert AuditEntry.objects.count() == before
+    assert not CheckUp.objects.exists()
 
 
 def test_s08_a_header_value_that_the_receiver_echoes_is_neither_stored_nor_shown(
