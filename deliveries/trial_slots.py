@@ -119,7 +119,9 @@ def slot(endpoint: Endpoint) -> Iterator[None]:
 
 def pay(endpoint: Endpoint, *, count: int = 1) -> float:
     """Waits until the endpoint's rate limit lets the first of so many requests go; the seconds between them."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        # As the claim: the lane is locked first, and its tokens are counted by the next statement.
+        cursor.execute(LOCK_LANE, {"endpoint_id": endpoint.id})
         cursor.execute(PAY, {"endpoint_id": endpoint.id, "count": count})
         [wait, spacing] = cursor.fetchone() or [0.0, 0.0]
     time.sleep(wait)
