@@ -16,6 +16,7 @@ from django.conf import settings
 from deliveries import catalogue
 from deliveries.store import Kind
 from subscriptions import ids
+from subscriptions.schema_work import Work
 from subscriptions.schemas import SchemaRefused, Validator
 
 # Consumers and types that a process remembers.
@@ -37,8 +38,8 @@ class Known(Kind):
         """As it is shown."""
         return self.consumer_uid or ids.show("con", self.consumer_id)
 
-    def fits(self, data: dict[str, Any]) -> bool:
-        return self.validator is None or self.validator.is_valid(data)
+    def fits(self, data: dict[str, Any], work: Work) -> bool:
+        return self.validator is None or (work.allows(self.validator, data) and self.validator.is_valid(data))
 
 
 _memory: dict[Name, Known] = {}

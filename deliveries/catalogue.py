@@ -1,6 +1,6 @@
 """Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +8,7 @@ import orjson
 from django.db import connection
 
 from subscriptions import ids
+from subscriptions.schema_work import Work
 from subscriptions.schemas import SchemaCache, SchemaRefused, Validator
 
 LOOK_UP = """
@@ -40,6 +41,12 @@ USE_TYPES = """
 """Notes the first use of event types, adding those that are not in the catalogue yet."""
 
 
+_TOO_MUCH = (
+    "Checking this data could take too long: the event type's schema may look at each value many times, and the data"
+    " has many. Send less in one event and fewer events in a batch, or simplify the schema."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     code: str
@@ -56,6 +63,8 @@ class Types:
     schemas: dict[tuple[str, str], str]
     # Whether unknown ones join the catalogue.
     register: bool
+    # What checking may still cost: types are looked up once for a request.
+    work: Work = field(default_factory=Work)
 
     def check(self, name: str, api_version: str, data: dict[str, Any]) -> Refusal | None:
         if name not in self.known and not self.register:
@@ -63,7 +72,7 @@ class Types:
         if name in self.archived:
             return Refusal("event_type_archived", f"The event type {name!r} is archived.", "/type")
         schema = self.schemas.get((name, api_version))
-        return None if schema is None else _mismatch(schema, data)
+        return None if schema is None else _mismatch(schema, data, self.work)
 
     def note_use(self, names: set[str]) -> None:
         """Writes down the first use of types that passed the check; unknown ones join the catalogue with it."""
@@ -119,11 +128,14 @@ def validator(schema: str) -> Validator:
     return _validators.get(schema)
 
 
-def _mismatch(schema: str, data: dict[str, Any]) -> Refusal | None:
+def _mismatch(schema: str, data: dict[str, Any], work: Work) -> Refusal | None:
     try:
-        found = validator(schema).mismatch(data)
+        checker = validator(schema)
     except SchemaRefused as refusal:
         return Refusal("schema_refused", f"The event type's schema has to be registered anew. {refusal}", "/type")
+    if not work.allows(checker, data):
+        return Refusal("schema_refused", _TOO_MUCH, "/data")
+    found = checker.mismatch(data)
     return None if found is None else Refusal("schema_mismatch", found.message, f"/data{found.pointer}")
 
 

@@ -25,6 +25,7 @@ from deliveries.ingest import NewEvent, default_api_version, log_accepted, rende
 from deliveries.store import Belief, Stored, Written, is_plain, store_if_still_true
 from subscriptions import idempotency, ids
 from subscriptions.idempotency import Scope
+from subscriptions.schema_work import Work
 from subscriptions.together import Together
 
 # Emits of one statement. A web process has fewer threads than this.
@@ -85,11 +86,11 @@ def _ready(emit: Emit) -> _Ready | None:
         if not _learn(names):
             return None
         all_known = beliefs.recall(names)
-    gathered = []
+    gathered, work = [], Work()
     for new, name, known in zip(emit.new_events, names, all_known, strict=True):
         if known is None:
             return None
-        if not known.fits(new.data):
+        if not known.fits(new.data, work):
             beliefs.forget(name)  # the schema may be another by now
             return None
         gathered.append(Gathered(_stored(new, known, emit.now), new.data, known))

@@ -26,8 +26,8 @@ CLOSE_LANES = """
         FOR NO KEY UPDATE
     ))
 """
-"""Closes lanes for a while. Also behind an open breaker: a probe that was never sent begins no cool-down, so nothing else
-would keep the next delivery from being claimed at once."""
+"""Closes lanes for a while. Also behind an open breaker: a probe that was never sent begins no cool-down, so nothing
+else would keep the next delivery from being claimed at once."""
 
 RELEASE = """
     UPDATE deliveries_delivery delivery

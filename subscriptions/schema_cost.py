@@ -4,7 +4,8 @@ The validator visits a value with every subschema that looks at it, and reaches 
 the branches of a combinator, through references, at every level of nested data again. So paths are counted: how many
 lead to one value, whatever the data, down to the deepest data that is accepted. A reference back to the start that is
 taken through two branches doubles with every level and is refused; a tree or a list, whose every part is reached on one
-path, is not. What passes costs at most `MAX_VISITS` visits per value of the data, each of some nanoseconds.
+path, is not. What passes costs at most `MAX_VISITS` visits per value of the data, each of some nanoseconds; where that
+may be many, the values are counted before they are checked (schema_work.py).
 """
 
 from collections import Counter
@@ -16,12 +17,14 @@ import jsonschema_rs
 
 from subscriptions.schema_graph import SchemaGraph, SchemaRefused, Step
 
-# Visits of one value. A 256 KiB body holds some 130,000 values, and a visit takes about 7 ns: a second in all.
+# Visits of one value. A visit takes about 7 ns.
 MAX_VISITS = 1000
 # Deeper data is refused by the parser (parsing.py).
 MAX_DATA_DEPTH = 256
 # What counting may take by itself: paths followed and sums made.
 _MAX_STEPS = 200_000
+# Trying a pattern on a property's name takes as long as so many of them.
+_MATCH_STEPS = 2
 # One pattern, and all patterns of one schema, compiled (bytes).
 MAX_PATTERN_BYTES = 1 << 20
 _MAX_PATTERNS_BYTES = 4 << 20
@@ -66,6 +69,7 @@ class Paths:
         self._nodes: dict[int, Any] = {}
         self._visits: dict[int, int] = {}
         self.patterns: dict[str, int] = {}
+        self._matchers: dict[str, Any] = {}
         # The subschemas that look at the value with an entered one, and how often each.
         self._closures: dict[int, Counter[int]] = {}
         self._moves: dict[int, list[Counter[int]]] = {}
@@ -137,6 +141,9 @@ class Paths:
             self._take(1)
             waiting += self._here[id(each)]
         self._closures[id(node)] = closure
+        # Before its patterns are tried on names: they are few enough then, and can be used.
+        own = sum(self.visits(self._nodes[each]) * count for each, count in closure.items())
+        self._refuse_over({id(node): own}, [id(node)])
         moves = list(self._below(closure))
         self._moves[id(node)] = moves
         targets = {target for move in moves for target in move}
@@ -195,8 +202,28 @@ class Paths:
         elif step.kind == "item":
             found = _items(node, step.name)
         else:
-            found = _properties(node, step.name)
+            found = self._properties(node, step.name)
         return [self._graph.meant(target) for target in found if isinstance(target, dict)]
+
+    def _properties(self, node: dict[str, Any], name: str | int | None) -> list[Any]:
+        patterns = node["patternProperties"] if isinstance(node.get("patternProperties"), dict) else {}
+        if name is not None:
+            self._take(sum(_MATCH_STEPS + self._match_visits(each, str(name)) for each in patterns))
+        found = [inner for pattern, inner in patterns.items() if name is None or self._matches(pattern, str(name))]
+        properties = node.get("properties")
+        if isinstance(properties, dict) and name is not None and name in properties:
+            return [*found, properties[name]]
+        return [*found, node.get("additionalProperties"), node.get("unevaluatedProperties")]
+
+    def _match_visits(self, pattern: str, name: str) -> int:
+        """A large pattern on a long name takes a step per state and character."""
+        return _PATTERN_VISITS[self.patterns[pattern]] * len(name) // 256
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        """Compiled once for a schema: its patterns were found small enough when it was entered."""
+        if pattern not in self._matchers:
+            self._matchers[pattern] = _matcher(pattern, MAX_PATTERN_BYTES)
+        return bool(self._matchers[pattern].is_valid(name))
 
     def _own_visits(self, node: Any) -> int:
         if not isinstance(node, dict):
@@ -246,19 +273,6 @@ def _items(node: dict[str, Any], index: str | int | None) -> list[Any]:
     return [*found, node.get("items"), node.get("additionalItems"), node.get("unevaluatedItems")]
 
 
-def _properties(node: dict[str, Any], name: str | int | None) -> list[Any]:
-    patterns = node.get("patternProperties")
-    found = [
-        inner
-        for pattern, inner in (patterns.items() if isinstance(patterns, dict) else ())
-        if name is None or _may_match(pattern, str(name))
-    ]
-    properties = node.get("properties")
-    if isinstance(properties, dict) and name is not None and name in properties:
-        return [*found, properties[name]]
-    return [*found, node.get("additionalProperties"), node.get("unevaluatedProperties")]
-
-
 def _list_visits(node: dict[str, Any]) -> int:
     """What the validator goes through one by one. Numbers and strings of an enum it finds by their hash."""
     values = node["enum"] if isinstance(node.get("enum"), list) else []
@@ -278,10 +292,6 @@ def _values_in(value: Any) -> int:
     return count
 
 
-def _may_match(pattern: str, name: str) -> bool:
-    return not _compiled_bytes(pattern) or bool(_matcher(pattern, max(_PATTERN_VISITS)).is_valid(name))
-
-
 @lru_cache(maxsize=1024)
 def _compiled_bytes(pattern: str) -> int:
     """The smallest of our limits that it fits into, 0 for none of them."""
@@ -294,7 +304,6 @@ def _compiled_bytes(pattern: str) -> int:
     return 0
 
 
-@lru_cache(maxsize=16)
 def _matcher(pattern: str, limit: int) -> Any:
     return jsonschema_rs.validator_for(
         {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions(size_limit=limit)

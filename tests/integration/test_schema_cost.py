@@ -65,3 +65,20 @@ def test_data_that_does_not_match_is_told_its_first_error(acme: Consumer, produc
 
     assert (answer.status_code, answer.json()["code"]) == (400, "schema_mismatch")
     assert answer.json()["errors"][0]["pointer"] == "/data/lines/2"
+
+
+def test_an_event_that_would_take_long_to_check_is_refused_also_when_its_type_is_remembered(
+    acme: Consumer, producer: Api
+) -> None:
+    schema = {"properties": {"n": {"items": {"anyOf": [{"minimum": number} for number in range(900)]}}}}
+    producer.post("event-types/", {"name": "order.paid", "versions": [{"api_version": "1", "schema": schema}]})
+    event = {"consumer": "acme", "type": "order.paid", "api_version": "1", "data": {"n": [1, 2]}}
+    assert [producer.post("events/", event).status_code for _ in range(2)] == [202, 202]
+
+    large = event | {"data": {"n": [0] * 30_000}}
+    one, many = producer.post("events/", large), producer.post("events/batch/", {"events": [event, large]})
+
+    assert (one.status_code, one.json()["code"]) == (400, "schema_refused")
+    assert one.json()["errors"][0]["pointer"] == "/data"
+    assert [each.get("problem", {}).get("code") for each in many.json()["results"]] == [None, "schema_refused"]
+    assert Event.objects.count() == 3

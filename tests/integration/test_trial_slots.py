@@ -206,13 +206,12 @@ def test_tests_and_deliveries_together_keep_to_the_rate_limit(acme: Consumer) ->
 def test_a_test_pays_out_of_what_a_claim_at_the_same_moment_has_left(acme: Consumer) -> None:
     endpoint = new_endpoint(acme, rate_limit_per_second=1)
     pass_time(seconds=10)
-    with ExitStack() as until_paid:
-        with transaction.atomic(), connection.cursor() as cursor:
-            # As the claim does: the lane is locked, and the bucket is emptied, here with two on credit.
-            cursor.execute(trial_slots.LOCK_LANE, {"endpoint_id": endpoint.id})
-            until_paid.enter_context(in_a_thread(lambda: pay(endpoint)))
-            hold_until_somebody_waits(seconds=20)
-            cursor.execute(trial_slots.PAY, {"endpoint_id": endpoint.id, "count": 3})
+    with ExitStack() as until_paid, transaction.atomic(), connection.cursor() as cursor:
+        # As the claim does: the lane is locked, and the bucket is emptied, here with two on credit.
+        cursor.execute(trial_slots.LOCK_LANE, {"endpoint_id": endpoint.id})
+        until_paid.enter_context(in_a_thread(lambda: pay(endpoint)))
+        hold_until_somebody_waits(seconds=20)
+        cursor.execute(trial_slots.PAY, {"endpoint_id": endpoint.id, "count": 3})
 
     assert -3 <= Lane.objects.get(endpoint=endpoint).tokens < 0
 
