@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Sequence
 from itertools import accumulate
 
+from deliveries.spellings import spellings, without, without_cut, without_signing_secrets
 from deliveries.transport import Phase, Trail
 from subscriptions.header_guard import RESERVED, RESERVED_PREFIXES
 
@@ -67,11 +68,11 @@ def tls_failure(error: ssl.SSLError) -> str:
 
 
 def _redacted(heard: bytes, sent_headers: Sequence[tuple[str, str]]) -> bytes:
-    """Before it is cut: half a secret is not found any more."""
-    for name, value in sent_headers:
-        if not _is_ours(name) and len(value) >= _SHORTEST_SECRET:
-            heard = heard.replace(value.encode("latin-1", "replace"), b"[redacted]")
-    return heard
+    """Before it is cut: half a secret is not found any more. The receiver itself may have ended within one."""
+    custom = tuple(value for name, value in sent_headers if not _is_ours(name))
+    spelled = spellings(custom, shortest=_SHORTEST_SECRET)
+    text = without_signing_secrets(heard.decode("latin-1"))
+    return without(without_cut(text, spelled), spelled).encode("latin-1")
 
 
 def _escaped(heard: bytes) -> str:

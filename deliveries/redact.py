@@ -3,48 +3,30 @@
 Pure. Asked only for endpoints with headers of their own, or whose answer holds what looks like a signing secret.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from deliveries.send import Answered, Unanswered
-
-PLACEHOLDER = "[redacted]"
-# Shorter values are hardly secrets, and every other word would be taken out with them (characters).
-_SHORTEST = 6
-_SHORTEST_WORD = 8
+from deliveries.spellings import spellings, without, without_cut
 
 
 def redacted(sent: Answered | Unanswered, secrets: Iterable[str]) -> Answered | Unanswered:
-    spellings = sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True)
+    spelled = spellings(tuple(secrets))
     if isinstance(sent, Unanswered):
-        return sent._replace(detail=_without(sent.detail, spellings))
+        return sent._replace(detail=without(sent.detail, spelled))
     body = sent.body.decode("latin-1")  # byte for byte, and back
+    if sent.body_truncated:
+        body = without_cut(body, spelled)
+    # Once through all headers, as there are many of both; and then only what is there.
+    together = "\n".join(value for _, value in sent.headers)
+    echoed = [spelling for spelling in spelled if spelling in together]
     return sent._replace(
-        headers=tuple((name, _without(value, spellings)) for name, value in sent.headers),
-        body=_without(_without_cut(body, spellings) if sent.body_truncated else body, spellings).encode("latin-1"),
+        headers=tuple((name, without(value, echoed)) for name, value in sent.headers) if echoed else sent.headers,
+        body=without(body, spelled).encode("latin-1"),
     )
 
 
-def _spellings(secret: str) -> Iterator[str]:
-    """As it was sent, each word of it (a token without its `Bearer`), and both as they stand in JSON."""
-    words = [word for word in secret.split() if len(word) >= _SHORTEST_WORD]
-    for text in [secret, *words] if len(secret) >= _SHORTEST else []:
-        yield text
-        yield json.dumps(text)[1:-1]
-        yield json.dumps(text)[1:-1].replace("/", "\\/")
-
-
-def _without(text: str, spellings: Iterable[str]) -> str:
-    for spelling in spellings:
-        if spelling in text:
-            text = text.replace(spelling, PLACEHOLDER)
-    return text
-
-
-def _without_cut(text: str, spellings: Iterable[str]) -> str:
-    """Without the beginning of a secret at the end of a body that is longer than what is kept of it."""
-    for spelling in spellings:
-        for length in range(min(len(spelling), len(text)), _SHORTEST - 1, -1):
-            if text.endswith(spelling[:length]):
-                return text[:-length] + PLACEHOLDER
-    return text
+def looks_secret(sent: Answered | Unanswered) -> bool:
+    """Whether a signing secret may be in what came back."""
+    if isinstance(sent, Unanswered):
+        return "whsec_" in sent.detail
+    return b"whsec_" in sent.body or any("whsec_" in value for _, value in sent.headers)

@@ -98,6 +98,23 @@ async def test_w19_custom_headers_that_a_receiver_echoes_are_not_shown() -> None
     assert specifics(sent).endswith('received "you said: [redacted] and [redacted]"')
 
 
+@pytest.mark.parametrize(
+    "echo",
+    [
+        b"token s3cr3t-token/of-acme",
+        b"token s3cr3t-token\\/of-acme",
+        b"token s3cr3t-tok",
+        b"token Bearer s3cr3t",
+        b"token whsec_c2VjcmV0c2VjcmV0",
+    ],
+)
+async def test_w19_nor_is_a_part_of_one_however_it_is_spelled(echo: bytes) -> None:
+    async with receiving(echo) as receiver, transport() as carrier:
+        request = outgoing(receiver.url)._replace(headers=[("Authorization", "Bearer s3cr3t-token/of-acme")])
+        sent = await send(request, transport=carrier)
+    assert specifics(sent).endswith('received "token [redacted]"')
+
+
 # A connection that ends
 
 

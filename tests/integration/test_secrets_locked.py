@@ -129,3 +129,16 @@ def test_s08_a_header_value_that_the_receiver_echoes_is_neither_stored_nor_shown
         assert b"tok_0123456789abcdef" not in text
         assert secret.encode() not in text
     assert bytes(attempt.response_body or b"") == b"who is [redacted] or [redacted], and [redacted]?"
+
+
+def test_s08_a_signing_secret_in_a_header_of_the_answer_is_not_stored(
+    acme: Consumer, receiver: Receiver, pump: PumpRunner
+) -> None:
+    _, secret = endpoints.create(consumer=acme, url=receiver.url)
+    receiver.answer = lambda _: Reply(status=400, headers={"X-Echo": f"key {secret}"}, body=b"no")
+    accept(acme)
+    pump.run()
+
+    stored = str(Attempt.objects.get().response_headers)
+    assert "key [redacted]" in stored
+    assert secret not in stored

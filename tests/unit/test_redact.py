@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deliveries.redact import redacted
+from deliveries.redact import looks_secret, redacted
 from deliveries.send import Answered, Unanswered
+from deliveries.spellings import spellings
 
 TOKEN = 'Bearer s3cret/"token"-0123456789'
 
@@ -49,6 +50,34 @@ def test_a_secret_that_is_cut_off_with_the_body_is_taken_out_as_well() -> None:
 
     assert isinstance(sent, Answered)
     assert sent.body == b"echo [redacted]"
+
+
+@pytest.mark.parametrize("length", [6, 7, 20, 32])
+def test_the_longest_beginning_is_taken_out_whichever_secret_it_is_of(length: int) -> None:
+    secrets = ["s3cret-s3cret-s3cret-s3cret-s3cr", "Bearer tok_0123456789"]
+    for secret in secrets:
+        sent = redacted(answered(b"echo " + secret[:length].encode(), truncated=True), secrets)
+        assert isinstance(sent, Answered)
+        assert sent.body == b"echo [redacted]"
+
+
+def test_a_sentence_is_looked_for_as_a_whole_and_not_by_its_words() -> None:
+    sentence = " ".join(f"word-number-{number}" for number in range(100))
+
+    assert len(spellings((sentence,))) == 1
+    assert len(spellings((TOKEN,))) == 6
+    sent = redacted(answered(f"word-number-7 or {sentence}".encode()), [sentence])
+    assert isinstance(sent, Answered)
+    assert sent.body == b"word-number-7 or [redacted]"
+
+
+def test_a_signing_secret_is_noticed_in_headers_and_errors_too() -> None:
+    failed = Unanswered("bad_response", "got whsec_abc", started_at=datetime.now(UTC), duration_ms=1, address=None)
+
+    assert looks_secret(answered(b"", ("X-Echo", "key=whsec_abcdef")))
+    assert looks_secret(answered(b"key=whsec_abcdef"))
+    assert looks_secret(failed)
+    assert not looks_secret(answered(b"ok", ("X-Echo", "whsec")))
 
 
 def test_short_values_are_no_secrets_and_leave_the_answer_alone() -> None:
