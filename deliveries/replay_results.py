@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from deliveries.models import Replay
 
@@ -32,6 +32,9 @@ FIND_JOBS = """
     SELECT replay_id FROM job WHERE replay_id IS NOT NULL
 """
 """The jobs of which something is not counted yet: one step through the index for each."""
+
+LOCK_JOB = "SELECT FROM deliveries_replay WHERE id = %(replay_id)s FOR NO KEY UPDATE SKIP LOCKED"
+"""A job before its rows, as everywhere. One that is taken is counted next time."""
 
 COUNT_OVER = """
     WITH mine AS (
@@ -130,8 +133,11 @@ def _jobs() -> list[UUID]:
 
 
 def _count(replay_id: UUID, after: UUID, window: int) -> tuple[int, UUID | None]:
-    """How many were over, and where the window ended; None if nothing is beyond it."""
-    with connection.cursor() as cursor:
+    """How many were over, and where the window ended; None if nothing is beyond it, or the job is taken."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(LOCK_JOB, {"replay_id": replay_id})
+        if cursor.rowcount != 1:
+            return 0, None
         cursor.execute(COUNT_OVER, {"replay_id": replay_id, "after": after, "limit": window})
         [counted, last] = cursor.fetchone() or [0, None]
     return counted, last

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from pytest_django import Settings
 
 from deliveries import database, replay, replay_results, retention, tasks
@@ -281,6 +281,28 @@ def test_two_who_count_at_the_same_moment_count_each_once(acme: Consumer) -> Non
 
     job.refresh_from_db()
     assert (job.delivered, job.dead_again, PutBack.objects.count()) == (150, 150, 0)
+
+
+def test_a_job_that_somebody_else_works_on_is_not_waited_for_and_counted_the_next_time(acme: Consumer) -> None:
+    endpoint = dead(acme, 3)
+    job = start(acme)
+    replay.advance_all()
+    finish(endpoint, 200)
+
+    def count() -> None:
+        try:
+            replay_results.count_over()
+        finally:
+            connection.close()
+
+    counting = threading.Thread(target=count)
+    with transaction.atomic():
+        Replay.objects.select_for_update(no_key=True).get(id=job.id)
+        counting.start()
+        counting.join(20)
+        assert (counting.is_alive(), PutBack.objects.count()) == (False, 3)
+    replay_results.count_over()
+    assert (results(job), PutBack.objects.count()) == (Results(delivered=3, dead_again=0, waiting=0), 0)
 
 
 def test_what_a_job_remembers_goes_with_the_job(acme: Consumer) -> None:
