@@ -14,7 +14,7 @@ CHEAP: dict[str, Any] = {"items": {"anyOf": [{"minimum": number} for number in r
 
 @pytest.mark.parametrize(("names", "patterns"), [(6000, 20), (2000, 60), (6000, 150)])
 def test_trying_many_patterns_on_many_names_is_refused(names: int, patterns: int) -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "properties": {f"n{number}": {} for number in range(names)},
         "patternProperties": {f"^x{number}": {} for number in range(patterns)},
     }
@@ -23,7 +23,7 @@ def test_trying_many_patterns_on_many_names_is_refused(names: int, patterns: int
 
 
 def test_too_many_patterns_are_refused_before_any_is_tried() -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "properties": {f"n{number}": {} for number in range(6000)},
         "patternProperties": {f"^x{number}": {} for number in range(400)},
     }
@@ -32,7 +32,7 @@ def test_too_many_patterns_are_refused_before_any_is_tried() -> None:
 
 
 def test_some_patterns_beside_some_hundred_names_are_taken() -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "properties": {f"n{number}": {} for number in range(500)},
         "patternProperties": {f"^x{number}": {} for number in range(20)},
     }

@@ -22,10 +22,15 @@ BODY = "webhooks.body"
 # Where an event's whole body is pasted into a form, in which a character may take three.
 _SIGNATURE_DEBUGGER = "/portal/signatures/"
 
+# Longer than any request is worked on: a check-up takes 40 at most (seconds).
+_WORK_SECONDS = 45
+
 
 class Door:
     def __init__(self, inner: WSGIApplication) -> None:
-        stalled = StalledConnections(seconds=settings.CONNECTION_STALL_SECONDS)
+        stalled = StalledConnections(
+            seconds=settings.CONNECTION_STALL_SECONDS, longest_seconds=longest_request_seconds()
+        )
         self._inner = inner
         self._slots = Slots(settings.WEB_SLOTS)
         self._clock = Clock(every_tick=stalled.cut_now_and_then)
@@ -74,6 +79,13 @@ def _length(environ: Environ) -> int:
     given = environ.get("CONTENT_LENGTH") or ""
     # The web server has refused whatever is no number. Without a length nothing is read (411 under /api/).
     return int(given) if given.isdecimal() else 0
+
+
+def longest_request_seconds() -> float:
+    """The longest time in which an honest client hears nothing: the largest body at the slowest rate, then the work."""
+    largest = max(settings.MAX_BATCH_BODY_BYTES, settings.MAX_BODY_BYTES, _page_limit(_SIGNATURE_DEBUGGER))
+    body_seconds = settings.REQUEST_BODY_TIMEOUT_SECONDS + largest / settings.REQUEST_BODY_MIN_BYTES_PER_SECOND
+    return float(max(settings.CONNECTION_STALL_SECONDS, body_seconds + _WORK_SECONDS))
 
 
 def _page_limit(path: str) -> int:

@@ -4,8 +4,8 @@ Between requests the web server itself hangs up on idle connections (after 30 s)
 client that was answered 408 and keeps its half-sent body to itself, nor on one that reads no more of its answer. Of
 both the kernel knows: we spoke last, and nobody has for longer than the web server would have waited for a new request.
 A connection whose request is still being worked on is not meant: there the client spoke last. Only when it has not
-heard from us for ten times as long is it cut all the same: no request takes that long, and who goes on sending a byte
-now and then would otherwise stay for ever.
+heard from us for longer than any request takes is it cut all the same: a client that goes on sending a byte now and
+then would otherwise stay for ever.
 """
 
 import logging
@@ -26,10 +26,14 @@ _ESTABLISHED, _CLOSE_WAIT = 1, 8
 
 
 class StalledConnections:
-    """Looked for by the clock of a web process; no business of any other."""
+    """Looked for by the clock of a web process; no business of any other.
 
-    def __init__(self, *, seconds: float) -> None:
+    `seconds` is how long nothing may move after we spoke; `longest_seconds` how long we may say nothing at all.
+    """
+
+    def __init__(self, *, seconds: float, longest_seconds: float) -> None:
         self._seconds = seconds
+        self._longest_seconds = longest_seconds
         self._look_again_at = 0.0
 
     def cut_now_and_then(self) -> None:
@@ -59,7 +63,7 @@ class StalledConnections:
             return False
         state, sent_ms, came_ms = _TCP_INFO.unpack(info)
         limit_ms = self._seconds * 1000
-        is_still = limit_ms < sent_ms < came_ms or sent_ms > 10 * limit_ms
+        is_still = limit_ms < sent_ms < came_ms or sent_ms > self._longest_seconds * 1000
         return bool(state in (_ESTABLISHED, _CLOSE_WAIT) and is_still)
 
 
