@@ -16,12 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import receiver, report
-from benchmarks.beside import Broken
-from benchmarks.load import Refused
-from benchmarks.progress import say
+from benchmarks.load import receiver
+from benchmarks.load.producer import Refused
+from benchmarks.load.steady_producer import NotArrived
+from benchmarks.load.subprocesses import Broken
+from benchmarks.report import document
+from benchmarks.report.progress import say
 from benchmarks.stand import Failed, Stand, stand
-from benchmarks.steady import NotArrived
 from webhooks_platform.local.environment import BASE_DIR
 
 MEASURES = (
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     except BaseException:
         _say_what_is_left(partial)
         raise
-    print("\n" + report.table(results["measures"]) + "\n", flush=True)
+    print("\n" + document.table(results["measures"]) + "\n", flush=True)
     if asked.quick:
         print("A quick run: fewer turns, and fewer rows parked and finished than the lines say. A hint, no verdict.\n")
     complete = not failed and not asked.quick and len(results["measures"]) == len(MEASURES)
@@ -76,8 +77,8 @@ def keep(results: dict[str, Any], *, out: Path | None, complete: bool) -> bool:
         out.write_text(text)
         say(f"written to {out}")
     elif complete:
-        report.RESULTS.write_text(text)
-        report.write(results)
+        document.RESULTS.write_text(text)
+        document.write(results)
         say("docs/performance.md, its figures and its plots are written anew")
     return bool(out or complete)
 
@@ -100,7 +101,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def find(name: str) -> Callable[..., dict[str, Any]]:
     """Each measure is a module with a function `measure(bench, quick=…)`."""
-    measure: Callable[..., dict[str, Any]] = import_module(f"benchmarks.{name}").measure
+    measure: Callable[..., dict[str, Any]] = import_module(f"benchmarks.measure.{name}").measure
     return measure
 
 
@@ -133,7 +134,7 @@ def measure_each(
 
 def describe(bench: Stand) -> dict[str, Any]:
     """What the figures were taken on; nothing that names the machine."""
-    from benchmarks.preload import database
+    from benchmarks.load.preload import database
 
     with database(bench) as connection:
         [[postgres]] = connection.execute("SHOW server_version").fetchall()

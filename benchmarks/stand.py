@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import processes
-from benchmarks.receiver import free_port, kind, received, receiver
+from benchmarks.load.receiver import free_port, kind, received, receiver
 from webhooks_platform.local import programs
 from webhooks_platform.local.children import Child, last_lines
 from webhooks_platform.local.environment import BASE_DIR, read_options

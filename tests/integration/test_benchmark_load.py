@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load import NUMBER, as_fast_as_answered
+from benchmarks.load.producer import NUMBER, as_fast_as_answered
 
 GOOD = b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}"
 BAD = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 20\r\n\r\n<html>no JSON</html>"

@@ -20,7 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.receiver import patient_receiver
+from benchmarks.load.receiver import patient_receiver
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.transport import GuardedTransport, Lookup
 from subscriptions.url_guard import ANY_PORT, Policy, check_addresses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.capacity import Costs, plan, redis_is_full_at
+from benchmarks.capacity.machines import Costs, plan, redis_is_full_at
 
 COSTS = Costs(worker=0.3, postgres=0.1, redis=0.0, web=0.6, postgres_in=0.2, redis_in=0.06)
 

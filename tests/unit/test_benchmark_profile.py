@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks import explain, report
-from benchmarks.fit import model
-from benchmarks.origins import hosts, make_certificate
-from benchmarks.plans import longest
-from benchmarks.samples import group_of, grouped
-from benchmarks.statements import name_of
+from benchmarks.capacity.fit import model
+from benchmarks.load.many_receivers import hosts, make_certificate
+from benchmarks.measure.plans import longest
+from benchmarks.measure.python_samples import group_of, grouped
+from benchmarks.measure.statements import name_of
+from benchmarks.report import document, explain
 from deliveries import claim, settle, store
 
 
@@ -111,7 +111,7 @@ def side(cpu: float, *, statements: float, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def results() -> dict[str, Any]:
     """The committed figures, with a profile one can reckon with."""
-    found: dict[str, Any] = json.loads(report.RESULTS.read_text())
+    found: dict[str, Any] = json.loads(document.RESULTS.read_text())
     arrival = {"p50_ms": 20.0, "p95_ms": 40.0, "p99_ms": 60.0}
     kinds = ("one_origin", "many_origins", "new_connections")
     found["measures"]["profile"] = {

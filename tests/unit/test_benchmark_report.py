@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import charts, plots, report
-from benchmarks.figures import spread
-from benchmarks.plots import Axis, Bar, Chart, linear_ticks, log_ticks
-from benchmarks.targets import TARGETS, Target, Verdict, judge, judge_all
+from benchmarks.report import charts, document, plots
+from benchmarks.report.figures import spread
+from benchmarks.report.plots import Axis, Bar, Chart, linear_ticks, log_ticks
+from benchmarks.report.targets import TARGETS, Target, Verdict, judge, judge_all
 
 LATENCY = Target("p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms")
 RATIO = Target("ratio", ("deliver", "one", "ratio"), 0.4)
@@ -17,13 +17,13 @@ RATIO = Target("ratio", ("deliver", "one", "ratio"), 0.4)
 
 def committed() -> dict[str, Any]:
     """Must be there: the docs would say nothing without."""
-    results: dict[str, Any] = json.loads(report.RESULTS.read_text())
+    results: dict[str, Any] = json.loads(document.RESULTS.read_text())
     return results
 
 
 def written(part: str, results: dict[str, Any]) -> str:
     """A generated part of the page, without its plots."""
-    page = report.fill(f"<!-- bench:{part} -->\n<!-- /bench -->\n", results)
+    page = document.fill(f"<!-- bench:{part} -->\n<!-- /bench -->\n", results)
     return page.split("\n\n![")[0].removeprefix(f"<!-- bench:{part} -->\n").removesuffix("\n<!-- /bench -->\n")
 
 
@@ -57,29 +57,29 @@ def test_what_was_not_measured_is_said_to_be_so() -> None:
 
 
 def test_the_table_has_a_line_for_each_target() -> None:
-    lines = report.table({}).splitlines()
+    lines = document.table({}).splitlines()
     assert len(lines) == 1 + len(TARGETS)
     assert lines[1].split("  ")[0] == "deliver: one worker ÷ bare loop, one process"
 
 
 def test_only_what_stands_between_the_markers_is_written_anew() -> None:
     page = "before\n<!-- bench:run -->\nold\n<!-- /bench -->\nbetween\n<!-- bench:run -->\n<!-- /bench -->\nafter\n"
-    assert report.fill(page, None) == (
-        f"before\n<!-- bench:run -->\n{report.NO_RUN}\n<!-- /bench -->\nbetween\n"
-        f"<!-- bench:run -->\n{report.NO_RUN}\n<!-- /bench -->\nafter\n"
+    assert document.fill(page, None) == (
+        f"before\n<!-- bench:run -->\n{document.NO_RUN}\n<!-- /bench -->\nbetween\n"
+        f"<!-- bench:run -->\n{document.NO_RUN}\n<!-- /bench -->\nafter\n"
     )
 
 
 def test_the_docs_say_what_the_committed_figures_say() -> None:
-    page = (report.DOCS / "performance.md").read_text()
-    assert set(report.PART.findall(page)) != set()
-    assert report.fill(page, committed()) == page
+    page = (document.DOCS / "performance.md").read_text()
+    assert set(document.PART.findall(page)) != set()
+    assert document.fill(page, committed()) == page
 
 
 def test_the_plots_show_what_the_committed_figures_say() -> None:
     drawn = {name: plots.render(chart) for name, chart in charts.all_of(committed()["measures"]).items()}
     assert set(drawn) == set(charts.NAMES)
-    assert {name: (report.RESULTS.parent / f"{name}.svg").read_text() for name in drawn} == drawn
+    assert {name: (document.RESULTS.parent / f"{name}.svg").read_text() for name in drawn} == drawn
 
 
 def test_a_run_that_recorded_less_has_no_words_for_it() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.checks import Check, drained_rate, emitted_rate, passed
-from benchmarks.fit import Cost, Model, Times, Waits, line
-from benchmarks.rehearsal import System
-from benchmarks.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+from benchmarks.capacity.checks import Check, drained_rate, emitted_rate, passed
+from benchmarks.capacity.fit import Cost, Model, Times, Waits, line
+from benchmarks.capacity.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+from benchmarks.capacity.system_model import System
 
 NOTHING = Cost(0.0, 0.0)
 FREE = Times(0.0, NOTHING, NOTHING, 0.0, 0.0, NOTHING, NOTHING, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks import cli, report
-from benchmarks.figures import latency, paired, percentile, spread
-from benchmarks.load import Refusals, Refused, complain
+from benchmarks import cli
+from benchmarks.load.producer import Refusals, Refused, complain
 from benchmarks.processes import Stat, family, family_ticks, parse_pss, parse_stat
+from benchmarks.report import document
+from benchmarks.report.figures import latency, paired, percentile, spread
 from benchmarks.stand import Failed, Stand, without_settings
 
 STAT = (
@@ -93,9 +94,9 @@ def test_a_full_run_is_recorded_only_when_it_is_complete(tmp_path: Path, monkeyp
     out = tmp_path / "own.json"
     assert cli.keep({"measures": {}}, out=out, complete=False)
     assert json.loads(out.read_text()) == {"measures": {}}
-    before = report.RESULTS.read_bytes() if report.RESULTS.exists() else None
+    before = document.RESULTS.read_bytes() if document.RESULTS.exists() else None
     assert not cli.keep({"measures": {}}, out=None, complete=False)
-    assert (report.RESULTS.read_bytes() if report.RESULTS.exists() else None) == before
+    assert (document.RESULTS.read_bytes() if document.RESULTS.exists() else None) == before
 
 
 def test_what_the_shell_says_about_our_settings_does_not_reach_a_run() -> None:

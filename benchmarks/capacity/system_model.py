@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
 
-from benchmarks.fit import Times, Waits
-from benchmarks.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+from benchmarks.capacity.fit import Times, Waits
+from benchmarks.capacity.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
 
 # As in deliveries/gather.py and deliveries/turns.py.
 EMITS_PER_STATEMENT = 100

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 import uvloop
 
-from benchmarks.beside import ask
+from benchmarks.load.subprocesses import ask
 from benchmarks.stand import Stand
 
 SECRET = b"whsec_" + b"x" * 44
@@ -33,7 +33,7 @@ def bare(bench: Stand, *, processes: int, count: int, size: int) -> Bare:
     """So many requests in all, by so many processes, to the same receiver as the system's."""
     each = count // processes
     asked = {"url": f"{bench.receiver_url}/bare", "count": each, "size": size}
-    results = ask("benchmarks.bare", *[asked] * processes)
+    results = ask("benchmarks.load.bare_loop", *[asked] * processes)
     seconds = max(result["seconds"] for result in results)
     cpu = sum(result["cpu"] for result in results)
     return Bare(rate=each * processes / seconds, cpu_ms=1000 * cpu / (each * processes))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.figures import Spread
-from benchmarks.plots import Bar, Chart
+from benchmarks.report.figures import Spread
+from benchmarks.report.plots import Bar, Chart
 
 NAMES = ("deliver", "emit", "through", "isolation", "endpoints", "in_flight")
 CPU_PARTS = ("worker", "postgres", "redis")

@@ -1,6 +1,9 @@
-"""console: how fast every page answers on a large history. `python -m benchmarks.console [millions [folder [words]]]`.
+"""console: how fast every page answers on a large history.
 
-On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by benchmarks/thirty_days.py.
+`python -m benchmarks.measure.console [millions [folder [words]]]` runs it.
+
+On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by
+benchmarks/load/thirty_days.py.
 With a folder, the data stays there and the next run measures without filling; with words, only pages named so. Each
 page is asked for once in a row of all the others (cold: they have had the cache meanwhile), then three times (warm).
 """
@@ -12,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.load.thirty_days import fill
 from benchmarks.stand import stand
-from benchmarks.thirty_days import fill
 
 if TYPE_CHECKING:
     from django.test import Client

@@ -16,10 +16,10 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.beside import ask
-from benchmarks.figures import latency
-from benchmarks.load import Asking, Refusals, address, complain, request_bytes
-from benchmarks.receiver import Receiving
+from benchmarks.load.producer import Asking, Refusals, address, complain, request_bytes
+from benchmarks.load.receiver import Receiving
+from benchmarks.load.subprocesses import ask
+from benchmarks.report.figures import latency
 
 NUMBER = re.compile(rb'"n":\s?(\d+)')
 # The first part of a run warms connections and caches, and is not counted.
@@ -52,7 +52,7 @@ def steady(
         "url": f"{url}/api/v1/events/", "key": key, "rate": rate, "seconds": seconds, "consumers": list(consumers),
         "unheard": list(unheard), "receiver_port": receiver_port,
     }  # fmt: skip
-    [result] = ask("benchmarks.steady", asked)
+    [result] = ask("benchmarks.load.steady_producer", asked)
     complain(url, result["refusals"])
     if result["missing"] and not may_miss:
         raise NotArrived(f"{result['missing']} events did not arrive at {rate:g}/s.")

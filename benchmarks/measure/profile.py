@@ -3,8 +3,8 @@
 A full drain, emits one by one and in batches, and steady rates at which little is shared: what an event costs in small
 company, beside what it costs in a crowd, says what a claim, a settlement and an emit's statement cost by themselves.
 Then the drain once more to other receivers: behind TLS, on many hosts, with a new connection each. Counting and
-sampling cost something themselves, so rates are left to the other measures. `python -m benchmarks.profile` runs it
-alone.
+sampling cost something themselves, so rates are left to the other measures. `python -m benchmarks.measure.profile`
+runs it alone.
 """
 
 import sys
@@ -12,19 +12,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.drain import Watch, at_work
-from benchmarks.emit import AT_ONCE, CONSUMERS, SIDES, producer_key, serve
-from benchmarks.figures import significant
-from benchmarks.load import load
-from benchmarks.origins import by_receiver
-from benchmarks.plans import explained
-from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
-from benchmarks.progress import say
-from benchmarks.receiver import free_port
-from benchmarks.samples import sampled
+from benchmarks.load.many_receivers import by_receiver
+from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, ring
+from benchmarks.load.producer import load
+from benchmarks.load.receiver import free_port
+from benchmarks.load.steady_producer import steady
+from benchmarks.measure.drain import Watch, at_work
+from benchmarks.measure.emit import AT_ONCE, CONSUMERS, SIDES, producer_key, serve
+from benchmarks.measure.plans import explained
+from benchmarks.measure.python_samples import sampled
+from benchmarks.measure.statements import Counted, counted, observed
+from benchmarks.report.figures import significant
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
-from benchmarks.statements import Counted, counted, observed
-from benchmarks.steady import steady
 
 ENDPOINTS = 20
 # Events a second: so slow that an emit, a claim and a settlement each have one to themselves, and faster. The model's

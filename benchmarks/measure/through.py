@@ -7,13 +7,13 @@ byte of its delivery was there.
 
 from typing import Any
 
-from benchmarks.emit import producer_key, serve
-from benchmarks.figures import Spread, spread
-from benchmarks.preload import add_endpoints, empty
-from benchmarks.progress import say
-from benchmarks.receiver import free_port
+from benchmarks.load.preload import add_endpoints, empty
+from benchmarks.load.receiver import free_port
+from benchmarks.load.steady_producer import steady
+from benchmarks.measure.emit import producer_key, serve
+from benchmarks.report.figures import Spread, spread
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
-from benchmarks.steady import steady
 
 RATES = (50, 200, 500)
 CONSUMERS = 20

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from benchmarks.beside import tethered
+from benchmarks.load.subprocesses import tethered
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -58,7 +58,7 @@ def receiver(folder: Path) -> Iterator[tuple[str, int]]:
 def patient_receiver(port: int = 0) -> Iterator[tuple[str, int]]:
     """The asyncio one, for receivers that take their time."""
     port = port or free_port()
-    with running([sys.executable, "-m", "benchmarks.receiver", str(port)], port) as served:
+    with running([sys.executable, "-m", "benchmarks.load.receiver", str(port)], port) as served:
         yield served
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.capacity import Costs, Plan, plan
-from benchmarks.figures import percentile
-from benchmarks.fit import Model, model
-from benchmarks.rehearsal import System
-from benchmarks.simulation import Process, Sleep, Turns, World
+from benchmarks.capacity.fit import Model, model
+from benchmarks.capacity.machines import Costs, Plan, plan
+from benchmarks.capacity.simulation import Process, Sleep, Turns, World
+from benchmarks.capacity.system_model import System
+from benchmarks.report.figures import percentile
 
 # Of a run's events, so many come before the count begins: the system is then in its stride, not empty.
 WARM_SHARE = 0.2

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.figures import significant
-from benchmarks.preload import database
+from benchmarks.load.preload import database
+from benchmarks.measure.statements import name_of
+from benchmarks.report.figures import significant
 from benchmarks.stand import Stand
-from benchmarks.statements import name_of
 
 EXPLAINED: dict[str, str | None] = {
     "auto_explain.log_min_duration": "0", "auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on",

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from benchmarks.beside import ask
-from benchmarks.figures import latency
+from benchmarks.load.subprocesses import ask
+from benchmarks.report.figures import latency
 
 
 class Refused(Exception):
@@ -35,7 +35,7 @@ def load(url: str, *, key: str, bodies: Sequence[Any], count: int, at_once: int,
         "url": url, "key": key, "bodies": [json.dumps(body) for body in bodies], "count": count, "at_once": at_once,
         "headers": headers,
     }  # fmt: skip
-    [result] = ask("benchmarks.load", asked)
+    [result] = ask("benchmarks.load.producer", asked)
     complain(url, result["refusals"])
     return dict(result)
 

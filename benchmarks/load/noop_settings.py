@@ -2,4 +2,4 @@
 
 from webhooks_platform.settings import *  # noqa: F403
 
-ROOT_URLCONF = "benchmarks.noop"
+ROOT_URLCONF = "benchmarks.load.noop_view"

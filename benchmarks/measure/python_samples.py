@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.figures import significant
+from benchmarks.report.figures import significant
 
 PER_SECOND = 200
 OURS = ("deliveries", "subscriptions", "webhooks_platform")

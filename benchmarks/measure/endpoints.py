@@ -9,10 +9,10 @@ has made ten thousand deliveries before, so it has met each endpoint. What a fir
 
 from typing import Any
 
-from benchmarks.drain import Drained, drain
-from benchmarks.figures import paired, significant, spread, take_turns
-from benchmarks.preload import add_endpoints, empty
-from benchmarks.progress import say
+from benchmarks.load.preload import add_endpoints, empty
+from benchmarks.measure.drain import Drained, drain
+from benchmarks.report.figures import paired, significant, spread, take_turns
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 SIZES = (10, 100, 1_000, 10_000)

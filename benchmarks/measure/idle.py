@@ -11,14 +11,14 @@ And how long the first event takes after that, which has to wait until somebody 
 import time
 from typing import Any
 
-from benchmarks.emit import producer_key, serve
-from benchmarks.figures import significant, spread
-from benchmarks.preload import add_endpoints, database, empty
-from benchmarks.progress import say
-from benchmarks.receiver import free_port
+from benchmarks.load.preload import add_endpoints, database, empty
+from benchmarks.load.receiver import free_port
+from benchmarks.load.steady_producer import steady
+from benchmarks.measure.emit import producer_key, serve
+from benchmarks.measure.through import WORKERS
+from benchmarks.report.figures import significant, spread
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
-from benchmarks.steady import steady
-from benchmarks.through import WORKERS
 
 PARTS = ("web", "worker", "background", "postgres", "redis")
 WINDOWS = 3

@@ -17,11 +17,11 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.drain import drain
-from benchmarks.figures import significant
-from benchmarks.preload import add_endpoints, empty
-from benchmarks.progress import say
-from benchmarks.receiver import Receiving, free_port, running
+from benchmarks.load.preload import add_endpoints, empty
+from benchmarks.load.receiver import Receiving, free_port, running
+from benchmarks.measure.drain import drain
+from benchmarks.report.figures import significant
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 ORIGINS = 200
@@ -64,7 +64,7 @@ def origins(folder: Path, *, tls: bool) -> Iterator[int]:
     """The port on which all of them answer."""
     port = free_port()
     pem = [str(make_certificate(folder, hosts()))] if tls else []
-    with running([sys.executable, "-m", "benchmarks.origins", str(port), *pem], port):
+    with running([sys.executable, "-m", "benchmarks.load.many_receivers", str(port), *pem], port):
         yield port
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.laden import with_and_without
-from benchmarks.preload import Target, add_waiting
-from benchmarks.progress import say
+from benchmarks.load.preload import Target, add_waiting
+from benchmarks.measure.second_database import with_and_without
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 DEAD = 1_000

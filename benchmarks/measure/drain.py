@@ -14,7 +14,7 @@ from uuid import UUID
 
 import psycopg
 
-from benchmarks.preload import Target, add_waiting, database, ring
+from benchmarks.load.preload import Target, add_waiting, database, ring
 from benchmarks.stand import Failed, Stand
 
 # Deliveries, whatever the number of endpoints.

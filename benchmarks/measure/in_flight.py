@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.drain import LOOK_SECONDS, VACUUM, Watch, at_work, cpu_when_ended
-from benchmarks.figures import paired, spread
-from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, ring
-from benchmarks.progress import say
-from benchmarks.receiver import patient_receiver, received
+from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, ring
+from benchmarks.load.receiver import patient_receiver, received
+from benchmarks.measure.drain import LOOK_SECONDS, VACUUM, Watch, at_work, cpu_when_ended
+from benchmarks.report.figures import paired, spread
+from benchmarks.report.progress import say
 from benchmarks.stand import Failed, Stand
 
 LEVELS = (10, 100, 1_000)

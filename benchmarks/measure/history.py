@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.laden import NAME, with_and_without
-from benchmarks.preload import BODY_SIZE, Target, database
-from benchmarks.progress import say
+from benchmarks.load.preload import BODY_SIZE, Target, database
+from benchmarks.measure.second_database import NAME, with_and_without
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 STEP = 250_000

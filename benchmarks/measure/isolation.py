@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.drain import Drained, drain
-from benchmarks.emit import producer_key, serve
-from benchmarks.figures import paired, spread, take_turns
-from benchmarks.preload import Target, add_endpoints, add_waiting, database, empty, forget, ring
-from benchmarks.progress import say
-from benchmarks.receiver import free_port, patient_receiver
+from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, forget, ring
+from benchmarks.load.receiver import free_port, patient_receiver
+from benchmarks.load.steady_producer import steady
+from benchmarks.measure.drain import Drained, drain
+from benchmarks.measure.emit import producer_key, serve
+from benchmarks.measure.through import WORKERS
+from benchmarks.report.figures import paired, spread, take_turns
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
-from benchmarks.steady import steady
-from benchmarks.through import WORKERS
 
 # Healthy events per second while latency is measured.
 RATE = 200

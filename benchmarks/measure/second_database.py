@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.drain import drain
-from benchmarks.figures import paired, spread, take_turns
-from benchmarks.preload import Target, add_endpoints, database, empty
-from benchmarks.progress import say
+from benchmarks.load.preload import Target, add_endpoints, database, empty
+from benchmarks.measure.drain import drain
+from benchmarks.report.figures import paired, spread, take_turns
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 NAME = "laden"

@@ -6,11 +6,11 @@ down. Its turns alternate with ours, now one side first and now the other, and e
 
 from typing import Any
 
-from benchmarks.bare import bare
-from benchmarks.drain import drain
-from benchmarks.figures import paired, spread, take_turns
-from benchmarks.preload import BODY_SIZE, add_endpoints, empty
-from benchmarks.progress import say
+from benchmarks.load.bare_loop import bare
+from benchmarks.load.preload import BODY_SIZE, add_endpoints, empty
+from benchmarks.measure.drain import drain
+from benchmarks.report.figures import paired, spread, take_turns
+from benchmarks.report.progress import say
 from benchmarks.stand import Stand
 
 ENDPOINTS = 20

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from benchmarks.figures import significant
-from benchmarks.preload import database
+from benchmarks.load.preload import database
+from benchmarks.report.figures import significant
 from benchmarks.stand import Stand
 
 LOADED = {"shared_preload_libraries": "pg_stat_statements, auto_explain", "track_wal_io_timing": "on"}

@@ -14,10 +14,10 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.figures import paired, spread, take_turns
-from benchmarks.load import NUMBER, load
-from benchmarks.preload import add_endpoints, database, empty
-from benchmarks.progress import say
+from benchmarks.load.preload import add_endpoints, database, empty
+from benchmarks.load.producer import NUMBER, load
+from benchmarks.report.figures import paired, spread, take_turns
+from benchmarks.report.progress import say
 from benchmarks.stand import Failed, Stand
 
 AT_ONCE = 32
@@ -86,7 +86,7 @@ def producer_key() -> str:
 
 def serve(bench: Stand, **settings: str) -> None:
     """The web server, with the no-op view beside the real ones."""
-    bench.start("web", DJANGO_SETTINGS_MODULE="benchmarks.settings", **settings)
+    bench.start("web", DJANGO_SETTINGS_MODULE="benchmarks.load.noop_settings", **settings)
 
     def answers() -> bool:
         try:

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from benchmarks import capacity, checks
-from benchmarks.capacity import Plan
-from benchmarks.checks import CLOSE_ENOUGH, CPU, LATENCY, RATE, Check
-from benchmarks.figures import percentile
-from benchmarks.fit import Model, model
-from benchmarks.tables import markdown
+from benchmarks.capacity import checks, machines
+from benchmarks.capacity.checks import CLOSE_ENOUGH, CPU, LATENCY, RATE, Check
+from benchmarks.capacity.fit import Model, model
+from benchmarks.capacity.machines import Plan
+from benchmarks.report.figures import percentile
+from benchmarks.report.tables import markdown
 
 NO_PROFILE = "The run recorded here has no profile, which this needs: the next complete `make bench` takes one."
 # Rates at which one primary is enough, so that the plan is one system and can be rehearsed.
@@ -116,20 +116,20 @@ def capacities(results: Mapping[str, Any]) -> str:
     held = {unit: all(one.is_close for one in found if one.unit == unit) for unit in (CPU, LATENCY)}
     lines, redis = [], []
     for events, way in ((1, "one by one"), (100, "in batches of 100")):
-        per = capacity.costs(measures, batched=events > 1)
-        for rate in capacity.RATES:
+        per = machines.costs(measures, batched=events > 1)
+        for rate in machines.RATES:
             # Beyond that, more processes each see the same rate, so a delivery costs the same.
             if known and held[CPU] and rate in REHEARSED:
                 per = checks.shared_costs(known, per, rate=rate, events=events)
-            one = capacity.plan(rate, per)
+            one = machines.plan(rate, per)
             lines.append(_plan_line(one, way, _latency(known, one, events) if known and held[LATENCY] else None))
-        full = capacity.redis_is_full_at(per)
+        full = machines.redis_is_full_at(per)
         redis.append(f"{full:,.0f} a second emitted {way}" if full else "more than could be measured")
     head = (
         "| deliveries | worker cores | with a new TLS connection each | web cores | PostgreSQL cores | WAL, MB/s"
         " | Redis cores | machines of 8 cores | PostgreSQL primaries |"
     )
-    said = f"One Redis is {capacity.BUSY:.0%} busy at {' and at '.join(redis)}."
+    said = f"One Redis is {machines.BUSY:.0%} busy at {' and at '.join(redis)}."
     return "\n\n".join([markdown(head + (" p50, p95 |" if known and held[LATENCY] else ""), lines), said])
 
 

@@ -1,7 +1,7 @@
 """From the figures to what people read: the table on the screen, the generated parts of docs/performance.md, the plots.
 
-`python -m benchmarks.report` writes the docs anew from the committed JSON. Everything between the markers comes from
-there and nothing of it is typed by hand.
+`python -m benchmarks.report.document` writes the docs anew from the committed JSON. Everything between the markers
+is from there, and nothing of it is typed by hand.
 """
 
 import json
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import charts, explain, plots
-from benchmarks.figures import Spread
-from benchmarks.tables import markdown as _markdown
-from benchmarks.targets import judge_all
+from benchmarks.report import charts, explain, plots
+from benchmarks.report.figures import Spread
+from benchmarks.report.tables import markdown as _markdown
+from benchmarks.report.targets import judge_all
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 RESULTS = DOCS / "performance" / "results.json"
 PART = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 WHERE = ("worker", "web", "postgres", "redis", "receiver")

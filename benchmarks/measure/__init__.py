@@ -1,0 +1,1 @@
+"""What is measured: one module for each measure of `make bench`, and what several of them share."""
