@@ -2,7 +2,7 @@
 
 from django.apps import AppConfig
 
-from deliveries import arrays
+from deliveries.sql import arrays
 
 
 class DeliveriesConfig(AppConfig):

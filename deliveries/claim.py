@@ -14,8 +14,8 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.rows import args_row
 
-from deliveries import arrays
-from deliveries.statement import compact
+from deliveries.sql import arrays
+from deliveries.sql.compact import compact
 
 LOCK_LANES = """
     -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.

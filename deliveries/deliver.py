@@ -21,15 +21,16 @@ import psycopg
 import redis.asyncio
 from psycopg_pool import PoolTimeout
 
-from deliveries import sweep, tally
-from deliveries.attempt import attempt
+from deliveries import sweep
 from deliveries.claim import Claimed, claim, close_lease, renew_lease
-from deliveries.database import Pool, borrow, insist
-from deliveries.health import Breaker
-from deliveries.listen import Listener
-from deliveries.outcomes import Outcomes
-from deliveries.slots import Slots
-from deliveries.turns import PER_CLAIM, Turns
+from deliveries.health.breaker import Breaker
+from deliveries.pump.attempt import attempt
+from deliveries.pump.database import Pool, borrow, insist
+from deliveries.pump.listener import Listener
+from deliveries.pump.ready_queue import PER_CLAIM, Turns
+from deliveries.pump.settler import Outcomes
+from deliveries.pump.slots import Slots
+from deliveries.statistics import counters
 from subscriptions import ids
 
 # The last few free slots wait so long at most for others, before they are claimed for (seconds).
@@ -361,7 +362,7 @@ class Pump:
 
     async def _flush_tally(self) -> None:
         while not self._over:
-            await asyncio.sleep(tally.FLUSH_SECONDS)
+            await asyncio.sleep(counters.FLUSH_SECONDS)
             await self._outcomes.write_tally()
 
     async def _watch_idle(self) -> None:

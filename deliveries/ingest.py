@@ -18,9 +18,9 @@ import orjson
 from django.conf import settings
 from django.db import connection
 
-from deliveries import catalogue
+from deliveries.accepting import catalogue
+from deliveries.accepting.insert import Stored, is_plain, store
 from deliveries.models import Event
-from deliveries.store import Stored, is_plain, store
 from subscriptions import ids
 
 logger = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
 from deliveries.browse.matched import matched
 from deliveries.browse.walk import Batch, next_batch, position_of
-from deliveries.fair_turns import OPERATORS, Job, Turns
 from deliveries.models import Delivery, Housekeeping, Replay, ReplayStatus
+from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 from subscriptions.models import Consumer
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from typing import Literal, NamedTuple
 
 import httpx
 
-from deliveries import failure_detail
-from deliveries.transport import NotHttp, Post, ProxyRefused, Reply, Trail
-from subscriptions.url_guard import RefusedTarget
+from deliveries.pump import failure_detail
+from deliveries.pump.transport import NotHttp, Post, ProxyRefused, Reply, Trail
+from subscriptions.guards.urls import RefusedTarget
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ import orjson
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
-from deliveries import arrays, health
-from deliveries.health import Breaker, Lane, Signal
+from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
+from deliveries.sql import arrays
 from subscriptions import ids
 
 SETTLE = """
@@ -231,7 +231,7 @@ async def _write_health(
     for outcome in outcomes:
         if outcome.signal is not None:
             signals[outcome.endpoint_id].append(outcome.signal)
-    verdicts = [health.judge(lane, signals[lane.endpoint_id], breaker=breaker, now=now) for lane in lanes]
+    verdicts = [judge(lane, signals[lane.endpoint_id], breaker=breaker, now=now) for lane in lanes]
     await connection.execute(WRITE_LANES, _lane_columns([verdict.lane for verdict in verdicts]))
     disabled = await _disable(connection, verdicts)
     changes = [
@@ -252,7 +252,7 @@ async def _write_health(
         )
 
 
-async def _disable(connection: AsyncConnection, verdicts: Sequence[health.Verdict]) -> set[UUID]:
+async def _disable(connection: AsyncConnection, verdicts: Sequence[HealthVerdict]) -> set[UUID]:
     wanted = {verdict.lane.endpoint_id: verdict.disable_reason for verdict in verdicts if verdict.disable_reason}
     if not wanted:
         return set()

@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from deliveries import retry
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.retry import Facts
 from deliveries.settle import Outcome, lock_keys, settle
 

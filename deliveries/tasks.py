@@ -22,12 +22,16 @@ from django.conf import settings
 from django.utils import timezone
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import announce, bell, caretaking, database, pulse, replay, replay_results, retention, rollup, sweep
-from deliveries.database import Pool
+from deliveries import bell, replay, sweep
 from deliveries.deliver import Options, Pump
-from deliveries.health import Breaker
-from deliveries.transport import GuardedTransport
-from subscriptions.targets import policy
+from deliveries.health.breaker import Breaker
+from deliveries.pump import database
+from deliveries.pump.database import Pool
+from deliveries.pump.transport import GuardedTransport
+from deliveries.replaying import results
+from deliveries.statistics import rollup
+from deliveries.upkeep import announce, heartbeat, overdue, retention
+from subscriptions.guards.targets import policy
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +65,7 @@ def deliver_due() -> None:
 @shared_task(name="deliveries.sweep", ignore_result=True)
 def sweep_due() -> None:
     """Wakes the pumps for due work that no message announced, puts back what dead workers held, starts what waits."""
-    pulse.beat_ran()
+    heartbeat.beat_ran()
     for waits, task in zip(sweep.chores_waiting(), (advance_replays, announce_notices), strict=True):
         if waits:
             task.apply_async(retry=False, expires=10)
@@ -88,15 +92,15 @@ def advance_replays() -> None:
 @one_at_a_time
 def take_care() -> None:
     """Expires, warns, disables and buries what time has come for."""
-    caretaking.expire_late(default_schedule=settings.DELIVERY_RETRY_SCHEDULE)
-    caretaking.watch_failing()
-    caretaking.bury_orphans()
-    caretaking.drop_old_leases()
-    caretaking.mind_the_feed()
-    replay_results.count_over()
+    overdue.expire_late(default_schedule=settings.DELIVERY_RETRY_SCHEDULE)
+    overdue.watch_failing()
+    overdue.bury_orphans()
+    overdue.drop_old_leases()
+    overdue.mind_the_feed()
+    results.count_over()
 
 
-@shared_task(name="deliveries.announce", ignore_result=True)
+@shared_task(name="deliveries.upkeep.announce", ignore_result=True)
 @one_at_a_time
 def announce_notices() -> None:
     """Tells operators and consumers what happened to endpoints and deliveries."""

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from subscriptions import ids
-from subscriptions.caller import Caller
+from subscriptions.access.caller import Caller
 from subscriptions.models import ActorKind, AuditEntry, Consumer, PortalVisit, Role
 
 LONGEST_WHY = 500

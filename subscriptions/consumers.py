@@ -6,7 +6,8 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from subscriptions import ids, key_tree
+from subscriptions import ids
+from subscriptions.access import key_tree
 from subscriptions.models import ApiKey, Consumer, Endpoint
 
 UID_RULE = "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and not with `con_`."

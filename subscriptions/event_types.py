@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from subscriptions.models import Endpoint, EventType, EventTypeVersion
-from subscriptions.schemas import SchemaRefused, compiled
+from subscriptions.schemas.compiled import SchemaRefused, compiled
 
 _SEGMENT = r"[A-Za-z0-9_\-]+"
 NAME = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")

@@ -17,8 +17,8 @@ import redis
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import IdempotencyRecord
-from subscriptions.quick_redis import quick_redis
 from subscriptions.vault import vault
 
 # A hint is there for the client that sends again because it heard nothing, and must not fill Redis (seconds). A later

@@ -19,10 +19,11 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Least, Now
 from django.utils import timezone
 
-from subscriptions import ids, key_rules, key_tree
-from subscriptions.caller import Caller
+from subscriptions import ids
+from subscriptions.access import key_rules, key_tree
+from subscriptions.access.caller import Caller
+from subscriptions.access.scopes import chosen, held
 from subscriptions.models import ApiKey, Consumer, Role
-from subscriptions.scopes import chosen, held
 
 _ALPHABET = string.ascii_letters + string.digits
 _RANDOM_LENGTH = 40  # 238 bits

@@ -53,10 +53,10 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # What it may do (subscriptions/scopes.py); null for its role's default scopes.
+    # What it may do (subscriptions/access/scopes.py); null for its role's default scopes.
     scopes = ArrayField(models.CharField(max_length=32), null=True, blank=True, editable=False)
-    # The key it hangs from, and the key that asked for the rotation it came from (subscriptions/key_tree.py). Null for
-    # a command or a person. Ids without a constraint: those keys may have been forgotten since.
+    # The key it hangs from, and the key that asked for the rotation it came from (subscriptions/access/key_tree.py).
+    # Null for a command or a person. Ids without a constraint: those keys may have been forgotten since.
     issued_by = models.UUIDField(null=True, blank=True, editable=False)
     rotated_by = models.UUIDField(null=True, blank=True, editable=False)
 
@@ -70,7 +70,7 @@ class ApiKey(models.Model):
             ),
         ]
         indexes = [
-            # subscriptions/key_tree.py: what these keys made, when they are revoked.
+            # subscriptions/access/key_tree.py: what these keys made, when they are revoked.
             models.Index(fields=["issued_by"], name="api_key_issued_by", condition=Q(issued_by__isnull=False)),
             models.Index(fields=["rotated_by"], name="api_key_rotated_by", condition=Q(rotated_by__isnull=False)),
         ]
@@ -293,7 +293,7 @@ class PortalVisit(models.Model):
         indexes = [
             # subscriptions/portal.py: forgets old ones.
             models.Index(fields=["created_at"], name="portal_visit_age"),
-            # subscriptions/key_tree.py: those of a key that is revoked.
+            # subscriptions/access/key_tree.py: those of a key that is revoked.
             models.Index(fields=["key_id"], name="portal_visit_key", condition=Q(key_id__isnull=False)),
         ]
 

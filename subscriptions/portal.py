@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import DateTimeField, Func, QuerySet
 from django.utils import timezone
 
-from subscriptions import key_tree
+from subscriptions.access import key_tree
 from subscriptions.models import ApiKey, Consumer, PortalVisit
 
 _CLOCK = Func(function="clock_timestamp", output_field=DateTimeField())

@@ -5,7 +5,8 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from subscriptions import handover, idempotency, key_tree, portal
+from subscriptions import handover, idempotency, portal
+from subscriptions.access import key_tree
 
 logger = logging.getLogger(__name__)
 

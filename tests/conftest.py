@@ -17,15 +17,17 @@ from django.test import Client
 from django.test.client import ClientHandler
 from psycopg_pool import AsyncConnectionPool
 
-from deliveries import bell, database, sweep, tally, tasks
+from deliveries import bell, sweep, tasks
 from deliveries.api.emit import quickly
-from deliveries.database import Pool
 from deliveries.deliver import Pump
-from deliveries.transport import GuardedTransport
+from deliveries.pump import database
+from deliveries.pump.database import Pool
+from deliveries.pump.transport import GuardedTransport
+from deliveries.statistics import counters
 from subscriptions import consumers, keys
+from subscriptions.guards.targets import policy
+from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import Consumer, Role
-from subscriptions.quick_redis import quick_redis
-from subscriptions.targets import policy
 from tests.receiver import Receiver, running_receiver
 
 
@@ -75,7 +77,7 @@ class Api:
 def statistics_stay_in_memory() -> Iterator[None]:
     """A thread of the web process writes them by itself, and the rows would be there in whatever test comes next."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally, "FLUSH_SECONDS", 3600.0)
+        patch.setattr(counters, "FLUSH_SECONDS", 3600.0)
         yield
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-from subscriptions.schemas import SchemaRefused, compiled
+from subscriptions.schemas.compiled import SchemaRefused, compiled
 
 MEMORY_BYTES = 1 << 30
 CPU_SECONDS = 60

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from deliveries import check_up, replay
+from deliveries import replay
 from deliveries.browse.filter import Filter
+from deliveries.endpoint_tests import check_up
 from deliveries.models import Delivery
 from subscriptions import consumers, endpoints, event_types, keys, portal
 from subscriptions.models import Consumer, Role

@@ -17,15 +17,16 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import AsyncConnection
 
-from deliveries import database, ingest, retry, tasks
-from deliveries.attempt import read_facts
+from deliveries import ingest, retry, tasks
+from deliveries.accepting.insert import Stored
 from deliveries.claim import Claim, Claimed, claim
-from deliveries.health import Breaker, read_signal
+from deliveries.health.breaker import Breaker, read_signal
 from deliveries.ingest import Accepted, NewEvent
 from deliveries.models import Delivery
+from deliveries.pump import database
+from deliveries.pump.attempt import read_facts
 from deliveries.send import Answered, Unanswered
 from deliveries.settle import Outcome, Settled, settle
-from deliveries.store import Stored
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 

@@ -111,7 +111,7 @@ AUTH_PASSWORD_VALIDATORS = [
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
 # at its key, which then runs again on a new one (subscriptions/keys.py); an emit on the short way looks before it sends
-# (deliveries/gather.py).
+# (deliveries/accepting/group_commit.py).
 DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=600)
 DATABASES["default"]["OPTIONS"] = (
     # A server that vanished without a word is noticed within half a minute, instead of after TCP's quarter of an hour.

@@ -1,9 +1,10 @@
 """The system as the simulation knows it: web processes, the bell, pumps, PostgreSQL, and the waits we chose ourselves.
 
-It follows the walk. Emits of one moment share a statement (subscriptions/together.py); a process's bell and a pump
-gather rings (deliveries/bell.py, deliveries/deliver.py); outcomes wait for each other (deliveries/outcomes.py); a slot
-is free again once its outcome is written. It leaves out caps per endpoint, failures, the sweep and the network, and
-knows less of whose turn it is than deliveries/turns.py: slots are shared out evenly, with nobody at hand or aside.
+It follows the walk. Emits of one moment share a statement (subscriptions/limits/batcher.py); a process's bell and a
+pump gather rings (deliveries/bell.py, deliveries/deliver.py); outcomes wait for each other
+(deliveries/pump/settler.py); a slot is free again once its outcome is written. It leaves out caps per endpoint,
+failures, the sweep and the network, and knows less of whose turn it is than deliveries/pump/ready_queue.py: slots are
+shared out evenly, with nobody at hand or aside.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from itertools import cycle
 from benchmarks.capacity.fit import Times, Waits
 from benchmarks.capacity.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
 
-# As in deliveries/gather.py and deliveries/turns.py.
+# As in deliveries/accepting/group_commit.py and deliveries/pump/ready_queue.py.
 EMITS_PER_STATEMENT = 100
 ENDPOINTS_PER_CLAIM = 200
 

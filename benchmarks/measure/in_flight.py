@@ -54,7 +54,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
 
 
 def _drain(bench: Stand, targets: list[Target], url: str, *, level: int, count: int) -> dict[str, float]:
-    # A quarter of the slots is kept for receivers that answer quicker than these (deliveries/slots.py).
+    # A quarter of the slots is kept for receivers that answer quicker than these (deliveries/pump/slots.py).
     concurrency = str(-(-max(LEVELS) * 4 // 3))
     with (
         database(bench) as connection,

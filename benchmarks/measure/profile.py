@@ -57,12 +57,13 @@ def _waits() -> dict[str, float]:
     """What we wait for on purpose, in seconds, and a worker's slots: of the code that these figures are of."""
     from django.conf import settings
 
-    from deliveries import bell, deliver, outcomes
+    from deliveries import bell, deliver
+    from deliveries.pump import settler
 
     return {
         "bell_gather": bell._GATHER_SECONDS,
         "pump_gather": deliver._GATHER_RINGS,
-        "settle_gather": outcomes._GATHER_SECONDS,
+        "settle_gather": settler._GATHER_SECONDS,
         "passed_over": deliver._PASSED_OVER_PAUSE,
         "slots": settings.DELIVERY_CONCURRENCY,
     }

@@ -117,10 +117,12 @@ def plain(query: str) -> str:
 
 
 def _names() -> dict[str, str]:
-    from deliveries import claim, settle, store, sweep, tally
+    from deliveries import claim, settle, sweep
+    from deliveries.accepting import insert
+    from deliveries.statistics import counters
     from subscriptions import idempotency
 
-    modules: Sequence[ModuleType] = (claim, settle, store, sweep, tally, idempotency)
+    modules: Sequence[ModuleType] = (claim, settle, insert, sweep, counters, idempotency)
     return {
         plain(text): f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

@@ -4,15 +4,15 @@ from typing import Any
 
 from django.db import transaction
 
-from deliveries import check_up, trial
-from deliveries.trial import Trial
+from deliveries.endpoint_tests import check_up, test_event
+from deliveries.endpoint_tests.test_event import Trial
 from subscriptions.audit import Actor, record
 from subscriptions.models import Endpoint
 
 
 def send_test(endpoint: Endpoint, *, actor: Actor, why: str) -> Trial:
     """`Held` or `Busy` when nothing was sent."""
-    return trial.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.tested", actor, why))
+    return test_event.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.tested", actor, why))
 
 
 def run_check_up(endpoint: Endpoint, *, actor: Actor, why: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from rest_framework.response import Response
 
 from deliveries.api.events import time_of
 from subscriptions import ids
+from subscriptions.access.scopes import AUDIT_READ
 from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.views import ApiView, consumer_or_404
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import AuditEntry, Role
-from subscriptions.scopes import AUDIT_READ
 
 
 class AuditList(ApiView):

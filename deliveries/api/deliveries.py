@@ -14,11 +14,11 @@ from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery
 from subscriptions import ids
+from subscriptions.access.scopes import ATTEMPTS_READ, DELIVERIES_READ
 from subscriptions.api.authentication import caller, has_scope
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
-from subscriptions.scopes import ATTEMPTS_READ, DELIVERIES_READ
 
 # What `filtered` reads.
 _FILTER = (

@@ -18,20 +18,21 @@ from django.middleware.common import CommonMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils import timezone
 
-from deliveries import gather
+from deliveries.accepting import group_commit
+from deliveries.accepting.group_commit import Gathered
 from deliveries.api.shape import BATCH_FIELDS, read_event, read_traceparent
 from deliveries.api.show import show_event
-from deliveries.gather import Gathered
 from deliveries.ingest import NewEvent
-from subscriptions import idempotency, keys, rate_limit
+from subscriptions import idempotency, keys
+from subscriptions.access.caller import Caller
+from subscriptions.access.scopes import EVENTS_WRITE
 from subscriptions.api.authentication import may
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem
 from subscriptions.api.rendering import render
 from subscriptions.api.views import ALLOWANCE, PRODUCERS, operation_of
-from subscriptions.caller import Caller
 from subscriptions.idempotency import Scope
-from subscriptions.scopes import EVENTS_WRITE
+from subscriptions.limits import rate_limit
 
 # Where the long way finds the error that the short way met: only there can it be answered and logged as any other.
 FAILED = "webhooks.emit_failed"
@@ -94,7 +95,7 @@ def _answer(environ: Environ) -> Answer | None:
         return None
     if news is None:
         return None
-    body = gather.accept(gather.Emit(news, caller.key_id, timezone.now(), scope, show))
+    body = group_commit.accept(group_commit.Emit(news, caller.key_id, timezone.now(), scope, show))
     if body is None:
         return None
     limits = allowance.headers.items() if allowance else ()

@@ -8,10 +8,12 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import check_up, lifecycle, trial
+from deliveries import lifecycle
 from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
+from deliveries.endpoint_tests import check_up, test_event
+from subscriptions.access.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 from subscriptions.api.authentication import actor, has_scope
 from subscriptions.api.pagination import flag_of
 from subscriptions.api.problems import Problem
@@ -25,7 +27,6 @@ from subscriptions.api.views import (
     why_of_delete,
 )
 from subscriptions.endpoints import RotationInProgress
-from subscriptions.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 
 # What an attempt's requests and responses hold.
 _DETAILS = {"request_headers", "request_body", "response_headers", "response_body", "error_detail"}
@@ -174,11 +175,11 @@ def _sent_by_hand() -> Iterator[None]:
     """Turns the reasons for which nothing was sent into problems."""
     try:
         yield
-    except trial.Held:
+    except test_event.Held:
         raise Problem(409, "held", "An operator holds everything back, so nothing goes out. Try again later.") from None
-    except trial.Locked as error:
+    except test_event.Locked as error:
         raise Problem(503, error.code, str(error)) from None
-    except trial.Busy as error:
+    except test_event.Busy as error:
         raise Problem(429, error.code, str(error), headers={"Retry-After": str(error.retry_after_seconds)}) from None
     except check_up.TooSoon:
         raise Problem(

@@ -13,7 +13,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import bell, ingest, tally
+from deliveries import bell, ingest
 from deliveries.api.emit import FAILED
 from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, read_event, read_traceparent
 from deliveries.api.show import show_delivery, show_event
@@ -21,13 +21,14 @@ from deliveries.browse.events import EventFilter, EventPosition, events_by_produ
 from deliveries.browse.times import BadTime, read_time
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.statistics import counters
 from subscriptions import ids
+from subscriptions.access.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, page, read_cursor
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
 from subscriptions.models import Consumer
-from subscriptions.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 
 # A producer id taken by somebody else between look-up and insert is found by the next try.
 _TRIES = 5
@@ -248,4 +249,4 @@ def time_of(value: str, name: str) -> datetime:
 def _count(outcome: Outcome) -> None:
     accepted = [result.event for result in outcome.results if isinstance(result, Accepted)]
     ingest.log_accepted(accepted)
-    tally.count_accepted([event.consumer_id for event in accepted])
+    counters.count_accepted([event.consumer_id for event in accepted])

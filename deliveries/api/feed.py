@@ -10,9 +10,9 @@ from deliveries import feed
 from deliveries.api.show import show_event
 from deliveries.feed import Position
 from subscriptions import ids
+from subscriptions.access.scopes import EVENTS_READ
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404
-from subscriptions.scopes import EVENTS_READ
 
 _LARGEST_XID = 2**64 - 1
 

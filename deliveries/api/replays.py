@@ -20,8 +20,9 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.browse.times import BadTime, read_time
 from deliveries.models import DeliveryState, Replay
-from deliveries.replay_results import results
+from deliveries.replaying.results import results
 from subscriptions import ids
+from subscriptions.access.scopes import DELIVERIES_READ, REPLAYS_WRITE
 from subscriptions.api.authentication import actor, caller
 from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, escaped, invalid, not_found
@@ -35,7 +36,6 @@ from subscriptions.api.views import (
     fields_and_why,
 )
 from subscriptions.models import Consumer
-from subscriptions.scopes import DELIVERIES_READ, REPLAYS_WRITE
 
 # Fields that a filter has under the same name and as they come.
 _PLAIN = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
+from deliveries.accepting.insert import Stored
+from deliveries.endpoint_tests.test_event import Trial
 from deliveries.ingest import show_time
 from deliveries.models import Attempt, Delivery, Event, Replay
-from deliveries.replay_results import Results
+from deliveries.replaying.results import Results
 from deliveries.send import Answered
-from deliveries.store import Stored
-from deliveries.trial import Trial
 from subscriptions import ids
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deliveries.console import words
-from deliveries.console.statistics import Range, Sums
+from deliveries.statistics.figures import Range, Sums
 
 WIDTH, HEIGHT = 720.0, 200.0
 LEFT, BOTTOM, TOP = 52.0, 22.0, 20.0

@@ -5,9 +5,10 @@ from django.http import HttpRequest, HttpResponse
 
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset, statistics
+from deliveries.console import chart, keyset
 from deliveries.console.page import missing, render
 from deliveries.models import Event
+from deliveries.statistics import figures
 from subscriptions import ids
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold
 
@@ -28,9 +29,9 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     consumer = Consumer.objects.filter(id=uuid).first() if uuid else None
     if consumer is None:
         return missing(request, "consumer")
-    span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
-    entries = statistics.series(span, consumer.id)
-    total = statistics.total(entries)
+    span = figures.RANGES.get(request.GET.get("range", ""), figures.RANGES["24h"])
+    entries = figures.series(span, consumer.id)
+    total = figures.total(entries)
     dead = causes(Filter(consumer_id=consumer.id))
     living = Endpoint.objects.select_related("lane").filter(consumer=consumer, deleted_at__isnull=True)
     return render(
@@ -39,7 +40,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         title="Consumer",
         consumer=consumer,
         span=span,
-        ranges=statistics.RANGES.values(),
+        ranges=figures.RANGES.values(),
         total=total,
         p50=total.latency(0.5),
         p95=total.latency(0.95),

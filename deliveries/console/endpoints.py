@@ -11,16 +11,17 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import check_up, trial
 from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import show_trial
 from deliveries.browse.backlog import Backlog, Owed, read_owed
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset, secrets, statistics, story, waiting
+from deliveries.console import chart, keyset, secrets, story, waiting
 from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
+from deliveries.endpoint_tests import check_up, test_event
 from deliveries.models import Delivery
+from deliveries.statistics import figures
 from subscriptions import consumers, endpoints, handover, ids
 from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
 
@@ -76,9 +77,9 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     endpoint = _find(public_id)
     if endpoint is None:
         return missing(request, "endpoint")
-    span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["24h"])
-    entries = statistics.series(span, endpoint.id)
-    total = statistics.total(entries)
+    span = figures.RANGES.get(request.GET.get("range", ""), figures.RANGES["24h"])
+    entries = figures.series(span, endpoint.id)
+    total = figures.total(entries)
     owed = read_owed(endpoint.id, up_to=COUNTED_UP_TO)
     is_slow = (total.duration(0.5) or 0) >= waiting.SLOW_FROM_MS
     dead = causes(Filter(endpoint_id=endpoint.id))
@@ -91,7 +92,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         lane=endpoint.lane,
         now=timezone.now(),
         span=span,
-        ranges=statistics.RANGES.values(),
+        ranges=figures.RANGES.values(),
         total=total,
         p50=total.duration(0.5),
         p95=total.duration(0.95),
@@ -155,9 +156,9 @@ def send_test(request: HttpRequest, public_id: str) -> HttpResponse:
     here = reverse("admin:endpoint", args=[public_id])
     try:
         shown = show_trial(manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request)))
-    except trial.Busy as error:
+    except test_event.Busy as error:
         return back_to(request, here, refused=str(error))
-    except trial.Held:
+    except test_event.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     token = handover.put(shown, visitor=visitor(request), about=public_id)
     return back_to(request, f"{here}?tested={token}", stay=True)
@@ -170,11 +171,11 @@ def run_check_up(request: HttpRequest, public_id: str) -> HttpResponse:
     here = reverse("admin:endpoint", args=[public_id])
     try:
         manual_sends.run_check_up(endpoint, actor=actor_of(request), why=why_of(request))
-    except trial.Busy as error:
+    except test_event.Busy as error:
         return back_to(request, here, refused=str(error))
     except check_up.TooSoon:
         return back_to(request, here, refused="One is under way, or was a moment ago. Try again in a moment.")
-    except trial.Held:
+    except test_event.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
     return back_to(request, f"{here}#check-up", done="Checked. The report is below.")
 

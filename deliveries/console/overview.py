@@ -11,12 +11,14 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from deliveries import bell, pulse
+from deliveries import bell
 from deliveries.browse import causes
 from deliveries.browse.backlog import Owed, Wait, read_backlog
-from deliveries.console import chart, statistics, waiting
+from deliveries.console import chart, waiting
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
+from deliveries.statistics import figures
+from deliveries.upkeep import heartbeat
 from subscriptions.models import Endpoint, Lane
 
 _SILENT_AFTER = timedelta(seconds=20)
@@ -34,24 +36,24 @@ READ_PUMPS = """
 
 
 def show(request: HttpRequest) -> HttpResponse:
-    span = statistics.RANGES.get(request.GET.get("range", ""), statistics.RANGES["1h"])
+    span = figures.RANGES.get(request.GET.get("range", ""), figures.RANGES["1h"])
     now = timezone.now()
-    entries = statistics.series(span)
-    total = statistics.total(entries)
+    entries = figures.series(span)
+    total = figures.total(entries)
     reasons = causes.reasons()
     backlog, pumps, processes, broker = read_backlog(), _pumps(), _processes(now), _broker()
     late = waiting.late(backlog, now=now)
     late_groups = waiting.groups(late, slow=_slow(late))
     in_flight = sum(pump["in_flight"] for pump in pumps)
     slots = settings.DELIVERY_CONCURRENCY * sum(pump["is_alive"] for pump in pumps)
-    minutes = entries if span.name == "1h" else statistics.series(statistics.RANGES["1h"])
+    minutes = entries if span.name == "1h" else figures.series(figures.RANGES["1h"])
     oldest_age = (now - backlog.oldest_due_at).total_seconds() if backlog.oldest_due_at else 0.0
     return render(
         request,
         "overview.html",
         title="Overview",
         span=span,
-        ranges=statistics.RANGES.values(),
+        ranges=figures.RANGES.values(),
         total=total,
         p50=total.latency(0.5),
         p95=total.latency(0.95),
@@ -69,7 +71,7 @@ def show(request: HttpRequest) -> HttpResponse:
         dead=_by_reason(reasons),
         dead_total=sum(count for _, count in reasons),
         dead_capped=any(count >= causes.COUNTED_UP_TO for _, count in reasons),
-        worst=statistics.worst_endpoints(span),
+        worst=figures.worst_endpoints(span),
         breakers=Lane.objects.filter(breaker_open=True, endpoint__deleted_at__isnull=True).count(),
         running=Replay.objects.filter(status=ReplayStatus.RUNNING).order_by("-id")[:5],
         late=_with_endpoints(late_groups),
@@ -89,7 +91,7 @@ def _pumps() -> list[dict[str, Any]]:
 def _processes(now: datetime) -> list[dict[str, Any]]:
     """Beat is listed whether it was ever heard or not: nothing is swept, replayed or announced without it."""
     heard = {row.name: row for row in Pulse.objects.order_by("name")}
-    names = [pulse.BEAT, *(name for name in heard if name != pulse.BEAT)]
+    names = [heartbeat.BEAT, *(name for name in heard if name != heartbeat.BEAT)]
     return [
         {
             "name": name,
@@ -133,7 +135,7 @@ def _with_endpoints(late: Sequence[waiting.Group]) -> list[tuple[waiting.Group, 
 def _slow(late: Sequence[Owed]) -> set[UUID]:
     """Of the endpoints at their concurrency limit, those whose answers took long in the last hour."""
     full = [owed.endpoint_id for owed in late if owed.wait is Wait.FULL]
-    medians = statistics.median_durations(full, span=statistics.RANGES["1h"]) if full else {}
+    medians = figures.median_durations(full, span=figures.RANGES["1h"]) if full else {}
     return {
         endpoint_id for endpoint_id in full
         # No answer in the last hour: every one of its requests is still waiting for one.

@@ -15,7 +15,7 @@ from deliveries.console import criteria, keyset
 from deliveries.console.criteria import Criteria
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
-from deliveries.replay_results import Results, results
+from deliveries.replaying.results import Results, results
 from subscriptions import ids
 from subscriptions.models import Endpoint
 

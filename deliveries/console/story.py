@@ -8,7 +8,7 @@ from datetime import datetime
 
 from deliveries.console import words
 from deliveries.models import Attempt, Delivery
-from deliveries.prepare import thin
+from deliveries.pump.prepare import thin
 from subscriptions.models import Endpoint
 
 

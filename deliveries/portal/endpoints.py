@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries import check_up, trial
 from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
+from deliveries.endpoint_tests import check_up, test_event
 from deliveries.models import Delivery
 from deliveries.portal import forms, words
 from deliveries.portal.page import actor, back_to, missing, render
@@ -109,9 +109,9 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
         manual_sends.run_check_up(found, actor=actor(request), why="")
     except check_up.TooSoon:
         return back_to(request, page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
-    except trial.Busy as error:
+    except test_event.Busy as error:
         return back_to(request, page_of(found), refused=str(error))
-    except trial.Held:
+    except test_event.Held:
         return back_to(request, page_of(found), refused="An operator holds deliveries back: nothing goes out.")
     return back_to(request, page_of(found) + "#check-up", done="Checked. The findings are below.")
 

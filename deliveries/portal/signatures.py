@@ -7,7 +7,7 @@ import time
 
 from django.http import HttpRequest, HttpResponse
 
-from deliveries import trial, verify
+from deliveries.endpoint_tests import test_event, verify
 from deliveries.portal import endpoints
 from deliveries.portal.page import render
 from subscriptions.models import Consumer, Endpoint
@@ -27,7 +27,7 @@ def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
             body=posted["body"],
             secret=request.POST.get("secret", "")[:_LONGEST],
             computed=posted["computed"],
-            own_secrets=trial.signer(chosen).secrets if chosen else (),
+            own_secrets=test_event.signer(chosen).secrets if chosen else (),
             now=time.time(),
         )
     return render(

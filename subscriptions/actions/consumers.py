@@ -4,7 +4,8 @@ from typing import Any
 
 from django.db import transaction
 
-from subscriptions import consumers, key_tree
+from subscriptions import consumers
+from subscriptions.access import key_tree
 from subscriptions.actions.changes import differing
 from subscriptions.audit import Actor, record
 from subscriptions.models import Consumer

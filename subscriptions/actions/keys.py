@@ -6,8 +6,8 @@ from uuid import UUID
 from django.db import transaction
 
 from subscriptions import ids, keys
+from subscriptions.access.caller import Caller
 from subscriptions.audit import Actor, record
-from subscriptions.caller import Caller
 from subscriptions.keys import Rotated
 from subscriptions.models import ApiKey, Consumer, Role
 

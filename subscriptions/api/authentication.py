@@ -9,9 +9,9 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from subscriptions import keys
+from subscriptions.access.caller import Caller
 from subscriptions.api.problems import Problem
 from subscriptions.audit import Actor
-from subscriptions.caller import Caller
 
 
 class KeyAuthentication(BaseAuthentication):

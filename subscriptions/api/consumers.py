@@ -8,7 +8,15 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import consumers, endpoints, key_tree
+from subscriptions import consumers, endpoints
+from subscriptions.access import key_tree
+from subscriptions.access.scopes import (
+    CONSUMERS_READ,
+    CONSUMERS_WRITE,
+    ENDPOINTS_READ,
+    ENDPOINTS_WRITE,
+    PORTAL_LINKS_WRITE,
+)
 from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as endpoint_actions
 from subscriptions.actions import portal as portal_actions
@@ -32,13 +40,6 @@ from subscriptions.api.views import (
     why_of_delete,
 )
 from subscriptions.models import Consumer, Endpoint
-from subscriptions.scopes import (
-    CONSUMERS_READ,
-    CONSUMERS_WRITE,
-    ENDPOINTS_READ,
-    ENDPOINTS_WRITE,
-    PORTAL_LINKS_WRITE,
-)
 
 
 class ConsumerList(ApiView):

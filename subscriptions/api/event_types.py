@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from subscriptions import event_types
+from subscriptions.access.scopes import EVENT_TYPES_READ, EVENT_TYPES_WRITE
 from subscriptions.actions import event_types as actions
 from subscriptions.api.authentication import actor
 from subscriptions.api.pagination import PAGE, flag_of, invalid_cursor, limit_of, next_url, read_cursor
@@ -22,7 +23,6 @@ from subscriptions.api.views import (
     why_of_delete,
 )
 from subscriptions.models import EventType
-from subscriptions.scopes import EVENT_TYPES_READ, EVENT_TYPES_WRITE
 
 
 class EventTypeList(ApiView):

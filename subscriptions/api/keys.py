@@ -9,7 +9,9 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import ids, key_rules, key_tree
+from subscriptions import ids
+from subscriptions.access import key_rules, key_tree
+from subscriptions.access.scopes import KEYS_READ, KEYS_WRITE, ScopeRefused
 from subscriptions.actions import keys as actions
 from subscriptions.api.authentication import actor, caller, key_refused
 from subscriptions.api.pagination import PAGE, page
@@ -25,7 +27,6 @@ from subscriptions.api.views import (
     why_of_delete,
 )
 from subscriptions.models import ApiKey, Role
-from subscriptions.scopes import KEYS_READ, KEYS_WRITE, ScopeRefused
 
 
 class KeyList(ApiView):

@@ -5,14 +5,15 @@ from typing import Any
 
 from rest_framework import serializers
 
-from subscriptions import ids, targets
+from subscriptions import ids
+from subscriptions.access.scopes import held
 from subscriptions.audit import LONGEST_WHY
 from subscriptions.consumers import UID_RULE, is_uid
 from subscriptions.event_types import is_name, is_pattern
-from subscriptions.header_guard import RefusedHeader, check_headers
+from subscriptions.guards import targets
+from subscriptions.guards.headers import RefusedHeader, check_headers
+from subscriptions.guards.urls import RefusedTarget
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, PayloadMode, SignatureScheme
-from subscriptions.scopes import held
-from subscriptions.url_guard import RefusedTarget
 
 _API_VERSION = re.compile(r"[A-Za-z0-9._\-]+")
 _METADATA_ENTRIES = 50

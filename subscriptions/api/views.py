@@ -12,13 +12,14 @@ from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
-from subscriptions import consumers, endpoints, idempotency, rate_limit
+from subscriptions import consumers, endpoints, idempotency
 from subscriptions.api.authentication import caller, is_known, look_again
 from subscriptions.api.known_names import Names, names_of, refuse_unknown_fields, refuse_unknown_parameters
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
 from subscriptions.audit import LONGEST_WHY
 from subscriptions.idempotency import Answer, Scope
+from subscriptions.limits import rate_limit
 from subscriptions.models import Consumer, Endpoint, Role
 
 EVERYONE = (Role.PRODUCER, Role.CONSUMER, Role.OPERATOR)
@@ -35,7 +36,7 @@ class ApiView(APIView):
     """
 
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
-    # What a key needs besides its role, by method (subscriptions/scopes.py).
+    # What a key needs besides its role, by method (subscriptions/access/scopes.py).
     scopes: ClassVar[dict[str, str]] = {}
     parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
     fields: ClassVar[dict[str, type[BaseSerializer[Any]] | Names]] = {}

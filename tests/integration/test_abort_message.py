@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from deliveries.console import statistics
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Delivery, Notice
+from deliveries.statistics import figures
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import PumpRunner
 from tests.walk import accept, answering, new_endpoint, pass_time, states
@@ -84,5 +84,5 @@ def test_statistics_count_the_attempt_as_failed_and_its_delivery_as_dead(acme: C
     endpoint = new_endpoint(acme)
     accept(acme)
     pump.run(transport=aborting())
-    whole = statistics.total(statistics.series(statistics.RANGES["1h"], endpoint.id))
+    whole = figures.total(figures.series(figures.RANGES["1h"], endpoint.id))
     assert (whole.delivered, whole.failed, whole.dead) == (0, 1, 1)

@@ -1,4 +1,4 @@
-"""deliveries/announce.py: operators hear by webhook through this same engine, consumers' contacts by e-mail. Once."""
+"""deliveries/upkeep/announce.py: operators hear by webhook, consumers' contacts by e-mail. Once."""
 
 import threading
 from typing import Any
@@ -12,9 +12,10 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from deliveries import announce, caretaking, ingest, lifecycle
-from deliveries.health import Breaker
+from deliveries import ingest, lifecycle
+from deliveries.health.breaker import Breaker
 from deliveries.models import Delivery, Event, Notice
+from deliveries.upkeep import announce, overdue
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 from tests.conftest import PumpRunner
@@ -58,7 +59,7 @@ def failing_for_days(consumer: Consumer, days: int) -> Endpoint:
         pass_time(days=1 if day else 0)
         [claimed] = claim_for(endpoint).deliveries
         settle_all(answered(claimed, 500), breaker=NEVER)
-        caretaking.watch_failing()
+        overdue.watch_failing()
     return endpoint
 
 

@@ -1,4 +1,4 @@
-"""deliveries/arrays.py: what PostgreSQL reads is what was written, and what psycopg itself would have sent."""
+"""deliveries/sql/arrays.py: what PostgreSQL reads is what was written, and what psycopg itself would have sent."""
 
 from collections.abc import Callable
 from datetime import UTC
@@ -11,7 +11,8 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deliveries import arrays, database
+from deliveries.pump import database
+from deliveries.sql import arrays
 
 pytestmark = pytest.mark.django_db
 

@@ -6,11 +6,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from deliveries import pulse
 from deliveries.actions import endpoints as actions
 from deliveries.actions import holds
 from deliveries.browse.backlog import Owed, Wait, read_backlog, read_owed
 from deliveries.claim import renew_lease
+from deliveries.upkeep import heartbeat
 from subscriptions import ids
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Endpoint
@@ -31,8 +31,8 @@ def only(endpoint: Endpoint) -> Owed:
 
 def workers_are_alive() -> None:
     with connection.cursor() as cursor:
-        for name in (pulse.BEAT, "deliveries@here"):
-            cursor.execute(pulse.BEAT_PULSE, {"name": name})
+        for name in (heartbeat.BEAT, "deliveries@here"):
+            cursor.execute(heartbeat.BEAT_PULSE, {"name": name})
     with_connection(lambda own: renew_lease(own, lease_id=ids.new_uuid(), worker="deliveries@here", seconds=60))
 
 

@@ -16,8 +16,9 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.serializers import BaseSerializer
 
-from deliveries import check_up, replay
+from deliveries import replay
 from deliveries.api.replays import ReplayIn
+from deliveries.endpoint_tests import check_up
 from deliveries.ingest import NewEvent
 from deliveries.models import Event
 from subscriptions import consumers, endpoints, event_types, keys

@@ -1,4 +1,4 @@
-"""deliveries/caretaking.py: what only time brings. The days pass by making everything on record older."""
+"""deliveries/upkeep/overdue.py: what only time brings. The days pass by making everything on record older."""
 
 import threading
 
@@ -6,11 +6,12 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from deliveries import caretaking, ingest, lifecycle, tasks
+from deliveries import ingest, lifecycle, tasks
 from deliveries.claim import renew_lease
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Lease, Notice
+from deliveries.upkeep import overdue
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.walk import (
@@ -63,12 +64,12 @@ def test_an_endpoint_is_warned_about_after_a_day_of_failure_once(acme: Consumer)
     endpoint = failing(acme)
     pass_time(hours=23)
     fail(endpoint)
-    caretaking.watch_failing()
+    overdue.watch_failing()
     assert told(endpoint) == []
 
     pass_time(hours=1)
-    caretaking.watch_failing()
-    caretaking.watch_failing()
+    overdue.watch_failing()
+    overdue.watch_failing()
 
     assert told(endpoint) == ["warning"]
     assert Notice.objects.get(kind="warning").reason == "Every delivery has failed for a day."
@@ -80,7 +81,7 @@ def test_it_is_warned_about_again_a_day_before_it_is_disabled(acme: Consumer) ->
     for days, expected in ((1, ["warning"]), (2, ["warning"]), (1, ["warning", "warning"])):
         pass_time(days=days)
         fail(endpoint)
-        caretaking.watch_failing()
+        overdue.watch_failing()
         assert told(endpoint) == expected
 
     assert Notice.objects.filter(kind="warning").order_by("-id")[0].reason == (
@@ -94,8 +95,8 @@ def test_after_five_days_it_is_disabled_with_the_way_back_and_its_backlog_is_par
     for _ in range(5):
         pass_time(days=1)
         fail(endpoint)
-        caretaking.watch_failing()
-    caretaking.watch_failing()
+        overdue.watch_failing()
+    overdue.watch_failing()
 
     endpoint.refresh_from_db()
     assert told(endpoint) == ["warning", "warning", "disabled"]
@@ -111,7 +112,7 @@ def test_failures_within_twelve_hours_disable_nobody_however_long_ago_they_were(
     fail(endpoint)
     for _ in range(10):
         pass_time(days=1)
-        caretaking.watch_failing()
+        overdue.watch_failing()
 
     assert status(endpoint) == "active"
 
@@ -122,7 +123,7 @@ def test_failures_over_more_than_twelve_hours_disable_after_five_days(acme: Cons
     fail(endpoint)
     for _ in range(10):
         pass_time(hours=12)
-        caretaking.watch_failing()
+        overdue.watch_failing()
 
     assert status(endpoint) == "disabled"
 
@@ -131,14 +132,14 @@ def test_a_success_in_between_starts_the_count_anew_and_is_announced_as_a_recove
     endpoint = failing(acme)
     pass_time(days=1)
     fail(endpoint)
-    caretaking.watch_failing()
+    overdue.watch_failing()
 
     [claimed] = claim_for(endpoint, limit=1).deliveries
     settle_all(answered(claimed, 200))
     fail(endpoint)
     pass_time(hours=20)
     fail(endpoint)
-    caretaking.watch_failing()
+    overdue.watch_failing()
 
     assert told(endpoint) == ["warning", "recovered"]
     assert Lane.objects.get().warning_count == 0
@@ -151,7 +152,7 @@ def test_a_failing_endpoint_that_a_person_paused_is_left_alone(acme: Consumer) -
     lifecycle.pause(endpoint, reason="test")
 
     pass_time(days=5)
-    caretaking.watch_failing()
+    overdue.watch_failing()
 
     assert (told(endpoint), status(endpoint)) == (["paused"], "paused")
 
@@ -161,13 +162,13 @@ def test_a_resumed_endpoint_has_five_days_again(acme: Consumer) -> None:
     for _ in range(5):
         pass_time(days=1)
         fail(endpoint, breaker=BREAKER)
-        caretaking.watch_failing()
+        overdue.watch_failing()
     assert status(endpoint) == "disabled"
 
     lifecycle.resume(endpoint, reason="test")
-    caretaking.watch_failing()
+    overdue.watch_failing()
     fail(endpoint)
-    caretaking.watch_failing()
+    overdue.watch_failing()
 
     assert status(endpoint) == "active"
     assert told(endpoint)[-1] == "resumed"
@@ -187,11 +188,11 @@ def behind_a_breaker(consumer: Consumer, **fields: object) -> Endpoint:
 def test_a_delivery_that_waited_behind_a_breaker_for_its_whole_schedule_and_a_day_is_dead(acme: Consumer) -> None:
     endpoint = behind_a_breaker(acme)
     pass_time(seconds=sum(SCHEDULE), hours=23)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
     assert states(endpoint) == ["pending"] * 3
 
     pass_time(hours=1, minutes=5)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
 
     assert states(endpoint) == ["dead"] * 3
     assert set(Delivery.objects.values_list("dead_reason", flat=True)) == {"expired"}
@@ -203,7 +204,7 @@ def test_an_endpoints_own_schedule_says_how_long_its_deliveries_may_wait(acme: C
     endpoint = behind_a_breaker(acme, retry_schedule=[0, 60])
 
     pass_time(hours=25)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
 
     assert states(endpoint) == ["dead"] * 3
 
@@ -214,7 +215,7 @@ def test_what_waits_for_a_person_waits_as_long_as_it_takes(acme: Consumer) -> No
     accept(acme, 2, type="other")
 
     pass_time(days=100)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
 
     assert states(paused) == ["pending"] * 5
     assert states(not_asked) == ["pending"] * 2
@@ -226,7 +227,7 @@ def test_w15_an_expired_head_lets_the_next_of_its_key_wait_its_turn(acme: Consum
     fail(endpoint, breaker=BREAKER)
 
     pass_time(seconds=sum(SCHEDULE), hours=25)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
 
     assert list(Delivery.objects.order_by("sequence").values_list("state", "blocked")) == [
         ("dead", False),
@@ -256,7 +257,7 @@ def test_w15_an_event_accepted_while_its_keys_head_expires_is_not_left_blocked(a
     thread = threading.Thread(target=produce)
     thread.start()
     assert accepted.wait(10)
-    caretaking.expire_late(default_schedule=SCHEDULE)
+    overdue.expire_late(default_schedule=SCHEDULE)
     thread.join(10)
 
     assert list(Delivery.objects.order_by("sequence").values_list("state", "blocked")) == [
@@ -273,7 +274,7 @@ def test_leases_of_workers_that_died_are_forgotten_after_an_hour(acme: Consumer)
         with_connection(lambda own: renew_lease(own, lease_id=ids.new_uuid(), worker="here:1", seconds=15))
         pass_time(minutes=40)
 
-    caretaking.drop_old_leases()
+    overdue.drop_old_leases()
 
     assert Lease.objects.count() == 1
 

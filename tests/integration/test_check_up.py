@@ -17,8 +17,8 @@ import pytest
 import standardwebhooks
 from pytest_django import Settings
 
-from deliveries import check_up
 from deliveries.actions import holds
+from deliveries.endpoint_tests import check_up
 from subscriptions import endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, CheckUp, Consumer

@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 
 from deliveries import claim as step
 from deliveries.claim import Claimed, claim
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
 from subscriptions import endpoints, ids

@@ -10,11 +10,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from deliveries import replay, rollup
+from deliveries import replay
 from deliveries.console import errors
 from deliveries.console.site import PAGE, POLICY
 from deliveries.models import Delivery
 from deliveries.replay import Filter
+from deliveries.statistics import rollup
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint
 from tests.console import dead_letters, logged_in, on_the_map

@@ -25,16 +25,17 @@ from django.db.models.expressions import RawSQL
 from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
-from deliveries import bell, database, tasks
-from deliveries.database import Pool
+from deliveries import bell, tasks
 from deliveries.deliver import Pump
-from deliveries.health import Breaker
-from deliveries.listen import Listener
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, Event, Lease
-from deliveries.transport import GuardedTransport
+from deliveries.pump import database
+from deliveries.pump.database import Pool
+from deliveries.pump.listener import Listener
+from deliveries.pump.transport import GuardedTransport
 from subscriptions import endpoints
+from subscriptions.guards.targets import policy
 from subscriptions.models import Consumer, Lane
-from subscriptions.targets import policy
 from tests.conftest import Api, PumpRunner
 from tests.local import free_port
 from tests.receiver import Received, Receiver, Reply, running_receiver
@@ -717,7 +718,7 @@ def test_receivers_at_their_cap_that_hang_do_not_hurry_the_others_outcomes(
             over.set()
 
     # So that outcomes are written when somebody waits for them, and not before.
-    monkeypatch.setattr("deliveries.outcomes._GATHER_SECONDS", 60)
+    monkeypatch.setattr("deliveries.pump.settler._GATHER_SECONDS", 60)
     asyncio.run(main())
     assert writers("delivered", endpoint__event_types=["answers"]) == 1
 

@@ -20,9 +20,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from deliveries import database
 from deliveries.models import Attempt, Delivery, Event, OrderingKey
-from subscriptions import consumers, endpoints, event_types, keys, rate_limit
+from deliveries.pump import database
+from subscriptions import consumers, endpoints, event_types, keys
+from subscriptions.limits import rate_limit
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, EventTypeVersion, Role
 from tests.conftest import Api, PumpRunner
 from tests.ledger import ledger

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from deliveries.pump.transport import GuardedTransport, Lookup
 from deliveries.send import Answered, Unanswered, send
-from deliveries.transport import GuardedTransport, Lookup
-from subscriptions.url_guard import Policy
+from subscriptions.guards.urls import Policy
 from tests.integration.test_transport import (
     LOOPBACK_OPEN,
     OK,

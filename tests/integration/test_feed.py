@@ -12,9 +12,10 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from deliveries import caretaking, feed
+from deliveries import feed
 from deliveries.feed import READ_FEED, START
 from deliveries.models import Delivery, Event, FeedOffset
+from deliveries.upkeep import overdue
 from subscriptions import consumers, endpoints
 from subscriptions.models import Consumer
 from tests.conftest import Api, PumpRunner
@@ -175,7 +176,7 @@ def test_the_feed_goes_on_after_a_dump_was_restored_into_a_fresh_cluster(
     reader = Reader(producer, limit=2)
     assert reader.read_all() == []
 
-    run_remedy = {"command": lambda: call_command("after_restore"), "caretaker": caretaking.mind_the_feed}[remedy]
+    run_remedy = {"command": lambda: call_command("after_restore"), "caretaker": overdue.mind_the_feed}[remedy]
     run_remedy()
     reader.read()  # half of it; the position it holds from now on is one of the old cluster's
     for number in range(3):

@@ -1,4 +1,4 @@
-"""deliveries/gather.py: plain events of several requests, stored by one statement."""
+"""deliveries/accepting/group_commit.py: plain events of several requests, stored by one statement."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +13,14 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from deliveries import beliefs, database, gather
+from deliveries.accepting import cache, group_commit
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Event
+from deliveries.pump import database
 from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.idempotency import Scope
+from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import ApiKey, Consumer, EventType, IdempotencyRecord, Role
-from subscriptions.quick_redis import quick_redis
 from tests.conftest import Api
 from tests.local import wait_until
 
@@ -207,19 +208,19 @@ def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
     """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
     _, key = known
     consumers.create(uid="other")
-    group = gather._singles()
+    group = group_commit._singles()
     callers = ThreadPoolExecutor(max_workers=8)
 
     def emit(number: int, consumer: str, own_id: str | None) -> Any:
         new = NewEvent(consumer=consumer, type="invoice.paid", data={"number": number}, producer_id=own_id)
         be_patient()
         try:
-            answer = gather.accept(gather.Emit([new], key.id, timezone.now(), None, show))
+            answer = group_commit.accept(group_commit.Emit([new], key.id, timezone.now(), None, show))
             return answer and answer.decode()
         finally:
             connections.close_all()
 
-    def show(gathered: list[gather.Gathered]) -> bytes:
+    def show(gathered: list[group_commit.Gathered]) -> bytes:
         [one] = gathered
         return f"{one.known.consumer} {one.data['number']} {one.event.delivery_count} {one.event.id}".encode()
 
@@ -298,11 +299,11 @@ def emit_at_once(
         ]
         be_patient()
         try:
-            return gather.accept(gather.Emit(news, key.id, timezone.now(), None, show))
+            return group_commit.accept(group_commit.Emit(news, key.id, timezone.now(), None, show))
         finally:
             connections.close_all()
 
-    def show(gathered: list[gather.Gathered]) -> bytes:
+    def show(gathered: list[group_commit.Gathered]) -> bytes:
         return b" ".join(str(one.event.id).encode() for one in gathered)
 
     with ThreadPoolExecutor(max_workers=4) as callers, psycopg.connect(database.conninfo()) as holder:
@@ -311,7 +312,7 @@ def emit_at_once(
         wait_until(lambda: held_up(holder) == 1, seconds=30)
         others = [callers.submit(emit, own_id, key) for own_id, key in batches]
         # Those that wait for their turn, and those that are held up themselves.
-        wait_until(lambda: len(gather._batches()._waiting) + held_up(holder) == 1 + len(others), seconds=30)
+        wait_until(lambda: len(group_commit._batches()._waiting) + held_up(holder) == 1 + len(others), seconds=30)
         meanwhile()
         holder.rollback()
         assert first.result(30)
@@ -394,17 +395,19 @@ def together(key: ApiKey, *emits: tuple[str | None, str | None]) -> list[bytes |
     for number, (named, own_id) in enumerate(emits):
         scope = named and Scope(key.owner, "POST /api/v1/events", named, fingerprint=bytes(32))
         ready.append(ready_of(key, number=number, own_id=own_id, scope=scope or None))
-    return gather._accept_all(ready)
+    return group_commit._accept_all(ready)
 
 
-def ready_of(key: ApiKey, *, number: int = 0, own_id: str | None = None, scope: Scope | None = None) -> gather._Ready:
+def ready_of(
+    key: ApiKey, *, number: int = 0, own_id: str | None = None, scope: Scope | None = None
+) -> group_commit._Ready:
     new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
-    ready = gather._ready(gather.Emit([new], key.id, timezone.now(), scope, id_of))
+    ready = group_commit._ready(group_commit.Emit([new], key.id, timezone.now(), scope, id_of))
     assert ready is not None
     return ready
 
 
-def id_of(gathered: list[gather.Gathered]) -> bytes:
+def id_of(gathered: list[group_commit.Gathered]) -> bytes:
     return gathered[0].event.id.hex.encode()
 
 
@@ -416,7 +419,7 @@ def test_of_two_keys_of_one_moment_one_that_was_revoked_stores_nothing(
     other, _ = keys.issue(role=Role.PRODUCER)
     ready = [ready_of(key, number=1, own_id=own_id), ready_of(other, number=2), ready_of(key, number=3)]
     ApiKey.objects.filter(id=other.id).update(revoked_at=timezone.now())
-    answers = gather._accept_all(ready)
+    answers = group_commit._accept_all(ready)
     assert [answer is not None for answer in answers] == [True, False, True]
     assert (Event.objects.count(), Delivery.objects.count()) == (5, 5)
 
@@ -595,7 +598,7 @@ def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
         holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
         emitting = caller.submit(emit)
         wait_until(lambda: held_up(holder) == 1, seconds=30)
-        beliefs._memory.clear()
+        cache._memory.clear()
         holder.rollback()
         answer = emitting.result(30)
     shown = answer.json().get("results", [answer.json()])

@@ -11,9 +11,10 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
 
-from deliveries import lifecycle, retention
+from deliveries import lifecycle
 from deliveries.models import Delivery, Notice, NoticeKind
-from deliveries.retention import Days
+from deliveries.upkeep import retention
+from deliveries.upkeep.retention import Days
 from subscriptions import endpoints
 from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Lane
 from tests.conftest import Api

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from deliveries import store
+from deliveries.accepting import insert
 from deliveries.models import Delivery, Event
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer
@@ -48,5 +48,5 @@ def test_the_deliveries_of_a_batch_have_ids_of_their_own_that_say_when(
 
 
 def test_the_last_id_there_is_leaves_room_for_a_batch() -> None:
-    given = store.counting_on(UUID(int=2**128 - 1))
+    given = insert.counting_on(UUID(int=2**128 - 1))
     assert [len(given["id_start"]), len(f"{given['id_end'] + 1_000_000:012x}")] == [20, 12]

@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from deliveries.models import Attempt, Delivery
 from deliveries.send import Unanswered, send
+from subscriptions.guards.urls import Policy
 from subscriptions.models import Consumer, Endpoint
-from subscriptions.url_guard import Policy
 from tests.conftest import Api, PumpRunner
 from tests.integration.test_transport import CLOSED, OK, PUBLIC, answers_with, kind, outgoing, receiving, transport
 from tests.walk import accept, new_endpoint

@@ -18,8 +18,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from subscriptions import consumers, key_rules, key_tree, keys, scopes
-from subscriptions.caller import Caller
+from subscriptions import consumers, keys
+from subscriptions.access import key_rules, key_tree, scopes
+from subscriptions.access.caller import Caller
 from subscriptions.models import ApiKey, Role
 from tests.walk import pass_time
 

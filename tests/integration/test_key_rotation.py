@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from subscriptions import key_tree, keys
+from subscriptions import keys
+from subscriptions.access import key_tree
 from subscriptions.models import ApiKey, Consumer, Role
 from tests.conftest import Api
 from tests.ledger import ledger

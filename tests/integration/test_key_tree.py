@@ -12,7 +12,8 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from subscriptions import consumers, key_tree, keys, tasks
+from subscriptions import consumers, keys, tasks
+from subscriptions.access import key_tree
 from subscriptions.models import ApiKey, Consumer, Role
 from tests.conftest import Api
 from tests.console import logged_in

@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 
 from deliveries.models import Event, Replay
+from subscriptions.access.scopes import held
 from subscriptions.api.known_names import Names
 from subscriptions.models import Consumer, Endpoint, EventType
-from subscriptions.scopes import held
 from tests.conftest import Api, Door
 from tests.ledger import ledger
 from tests.routes import Route, call_name, calls

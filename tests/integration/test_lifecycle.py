@@ -12,10 +12,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from deliveries import caretaking, ingest, lifecycle, replay
-from deliveries.health import Breaker
+from deliveries import ingest, lifecycle, replay
+from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Attempt, Delivery, Notice
+from deliveries.upkeep import overdue
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import Api, PumpRunner
@@ -228,7 +229,7 @@ def test_deleting_buries_the_backlog_and_keeps_the_history_readable(
     accept(acme, 2)
 
     assert acme_api.delete(f"endpoints/{endpoint.public_id}/").status_code == 204
-    assert caretaking.bury_orphans() == 2
+    assert overdue.bury_orphans() == 2
 
     assert acme_api.get(f"endpoints/{endpoint.public_id}/").status_code == 404
     assert states(endpoint) == ["dead", "dead", "delivered"]
@@ -236,7 +237,7 @@ def test_deleting_buries_the_backlog_and_keeps_the_history_readable(
     assert states(other) == ["delivered", "pending", "pending"]
     delivered = Delivery.objects.get(endpoint=endpoint, state="delivered")
     assert len(acme_api.get(f"deliveries/{delivered.public_id}/").json()["attempts"]) == 1
-    assert caretaking.bury_orphans() == 0
+    assert overdue.bury_orphans() == 0
 
 
 def test_a_deleted_endpoint_gets_no_new_deliveries(producer: Api, acme: Consumer, acme_api: Api) -> None:
@@ -253,11 +254,11 @@ def test_a_request_in_flight_when_its_endpoint_is_deleted_is_buried_after_it_has
     accept(acme)
     [claimed] = claim_for(endpoint).deliveries
     endpoints.delete(endpoint)
-    assert caretaking.bury_orphans() == 0
+    assert overdue.bury_orphans() == 0
 
     settle_all(answered(claimed, 500))
 
-    assert caretaking.bury_orphans() == 1
+    assert overdue.bury_orphans() == 1
     assert Delivery.objects.get().dead_reason == "endpoint_deleted"
 
 
@@ -266,7 +267,7 @@ def test_w15_a_deleted_ordered_endpoints_backlog_is_buried_whole(acme: Consumer)
     accept(acme, 5, ordering_key="a")
     endpoints.delete(endpoint)
 
-    assert caretaking.bury_orphans() == 5
+    assert overdue.bury_orphans() == 5
 
     assert Delivery.objects.filter(blocked=True).count() == 0
 

@@ -16,13 +16,14 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import AsyncConnection
 
-from deliveries import ingest, lifecycle, replay, retention, sweep, tasks
+from deliveries import ingest, lifecycle, replay, sweep, tasks
 from deliveries.actions import endpoints as actions
 from deliveries.claim import Claimed
 from deliveries.ingest import Accepted, NewEvent
 from deliveries.models import Attempt, Delivery, Event
 from deliveries.replay import NotReplayable
 from deliveries.settle import Settled, lock_keys, settle
+from deliveries.upkeep import retention
 from subscriptions import endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Endpoint, Lane

@@ -21,7 +21,7 @@ from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import matched
 from deliveries.browse.walk import next_batch, walk, walk_many
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, DeliveryState
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer

@@ -13,7 +13,8 @@ import pytest
 from django.db import connection
 from psycopg import sql
 
-from deliveries import claim, lifecycle, settle, store, sweep
+from deliveries import claim, lifecycle, settle, sweep
+from deliveries.accepting import insert
 from deliveries.models import Delivery
 from subscriptions import endpoints, ids, keys
 from subscriptions.models import ApiKey, Consumer, Role
@@ -163,7 +164,7 @@ def explained_store(
     ]
     run("SET LOCAL plan_cache_mode = force_generic_plan")
     return explained(
-        getattr(store, f"STORE_{statement}"),
+        getattr(insert, f"STORE_{statement}"),
         kinds=list(range(1, len(events) + 1)),
         ids=event_ids,
         bodies=[b"{}"] * len(events),
@@ -175,7 +176,7 @@ def explained_store(
         labels=orjson.dumps(labels).decode(),
         at_least=len(events),
         first_wait=0,
-        **store.counting_on(ids.new_uuid()),
+        **insert.counting_on(ids.new_uuid()),
     )
 
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from deliveries import check_up
+from deliveries.endpoint_tests import check_up
 from deliveries.portal import site
 from subscriptions import consumers
 from subscriptions.models import Consumer

@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from deliveries import replay, retention
+from deliveries import replay
 from deliveries.actions import holds
 from deliveries.browse.filter import Filter
 from deliveries.models import Delivery
+from deliveries.upkeep import retention
 from subscriptions import endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Endpoint

@@ -11,9 +11,10 @@ import stripe
 from django.db import connection, transaction
 from django.utils import timezone
 
-from deliveries import replay, retention
-from deliveries.health import Breaker
+from deliveries import replay
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, PutBack, Replay
+from deliveries.upkeep import retention
 from subscriptions import consumers, endpoints, keys
 from subscriptions.models import Consumer, Endpoint, Role
 from tests.conftest import Api, PumpRunner

@@ -8,11 +8,14 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from deliveries import database, replay, replay_results, retention, tasks
+from deliveries import replay, tasks
 from deliveries.browse.filter import Filter
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Delivery, PutBack, Replay
-from deliveries.replay_results import Results, results
+from deliveries.pump import database
+from deliveries.replaying import results as replay_results
+from deliveries.replaying.results import Results, results
+from deliveries.upkeep import retention
 from subscriptions import consumers
 from subscriptions.models import Consumer, Endpoint
 from tests.conftest import Api

@@ -1,4 +1,4 @@
-"""deliveries/retention.py: each kind is forgotten at its time, and what is still owed never. The clock is given."""
+"""deliveries/upkeep/retention.py: each kind is forgotten at its time, what is still owed never."""
 
 from datetime import timedelta
 
@@ -6,11 +6,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from deliveries import lifecycle, replay, retention, tasks
+from deliveries import lifecycle, replay, tasks
 from deliveries.actions import endpoints as actions
 from deliveries.models import Attempt, Delivery, Event, Housekeeping, Notice, Replay
 from deliveries.replay import Filter
-from deliveries.retention import Days
+from deliveries.upkeep import retention
+from deliveries.upkeep.retention import Days
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Endpoint
 from tests.conftest import Api

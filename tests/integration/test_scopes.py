@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from deliveries import check_up
 from deliveries.api import events
+from deliveries.endpoint_tests import check_up
 from deliveries.models import Delivery
-from subscriptions import endpoints, keys, scopes
+from subscriptions import endpoints, keys
+from subscriptions.access import scopes
 from subscriptions.api.views import PRODUCERS
 from subscriptions.models import ApiKey, Consumer, EndpointStatus, Role
 from tests.conftest import Api

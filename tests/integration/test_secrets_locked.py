@@ -1,4 +1,4 @@
-"""deliveries/release.py and redact.py: secrets that do not open, and secrets that come back."""
+"""deliveries/pump/release.py and redact.py: secrets that do not open, and secrets that come back."""
 
 import base64
 import logging
@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from subscriptions import endpoints
 from subscriptions.models import AuditEntry, CheckUp, Consumer, Lane

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 
 from deliveries import ingest, tasks
 from deliveries.claim import Claimed, claim
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Attempt, Delivery, Notice
 from deliveries.settle import settle

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from deliveries import bell, sweep, tasks
 from deliveries.claim import Claimed, renew_lease
-from deliveries.health import Breaker
+from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, Lease, Notice
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint, Lane

@@ -10,9 +10,8 @@ import orjson
 import pytest
 from django.db import connection
 
-from deliveries import rollup, tally
-from deliveries.console import statistics
 from deliveries.models import Housekeeping, Span, Tally
+from deliveries.statistics import counters, figures, rollup
 from subscriptions.models import Consumer
 from tests.conftest import PumpRunner
 from tests.console import dead_letters
@@ -29,8 +28,8 @@ def test_the_pump_counts_deliveries_failures_and_deaths(pump: PumpRunner, acme: 
     pump.run(transport=answering(200))
     accept(acme, 2)
     pump.run(transport=answering(500))
-    for subject in (tally.EVERYTHING, acme.id, endpoint.id):
-        whole = statistics.total(statistics.series(statistics.RANGES["1h"], subject))
+    for subject in (counters.EVERYTHING, acme.id, endpoint.id):
+        whole = figures.total(figures.series(figures.RANGES["1h"], subject))
         assert (whole.delivered, whole.failed, whole.dead) == (5, 2, 2)
         assert (sum(whole.durations), sum(whole.latencies)) == (7, 5)
 
@@ -41,17 +40,17 @@ def test_the_worst_endpoints_come_first(pump: PumpRunner, acme: Consumer) -> Non
     accept(acme, 1, type="a.b")
     accept(acme, 3, type="c.d")
     pump.run(transport=answering(500))
-    found = statistics.worst_endpoints(statistics.RANGES["1h"])
+    found = figures.worst_endpoints(figures.RANGES["1h"])
     assert [(row.endpoint, row.failed) for row in found] == [(worse, 4), (bad, 1)]
 
 
 def test_counts_add_up_over_flushes_and_processes(acme: Consumer) -> None:
-    counters = [tally.Counter(), tally.Counter()]
-    for counter in counters * 3:
+    processes = [counters.Counter(), counters.Counter()]
+    for counter in processes * 3:
         counter.accepted([acme.id])
         flush(counter)
-    assert list(counters[0].take()) == []
-    whole = statistics.total(statistics.series(statistics.RANGES["24h"], acme.id))
+    assert list(processes[0].take()) == []
+    whole = figures.total(figures.series(figures.RANGES["24h"], acme.id))
     assert whole.accepted == 6
 
 
@@ -61,19 +60,19 @@ def test_a_replay_counts_as_a_delivery_but_not_for_the_latency(pump: PumpRunner,
     endpoint, [delivery] = dead_letters(acme, 1, status_code=500)
     replay.replay_one(delivery)
     pump.run(transport=answering(200))
-    whole = statistics.total(statistics.series(statistics.RANGES["1h"], endpoint.id))
+    whole = figures.total(figures.series(figures.RANGES["1h"], endpoint.id))
     assert (whole.delivered, sum(whole.latencies)) == (1, 0)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 15.0), (1.0, 20.0), (0.25, 12.5)])
 def test_percentiles_lie_inside_their_bucket(share: float, expected: float) -> None:
-    counts = [0] * tally.BUCKETS
+    counts = [0] * counters.BUCKETS
     counts[2] = 8  # 10–20 ms
-    assert statistics.percentile(counts, share) == expected
+    assert figures.percentile(counts, share) == expected
 
 
 def test_nothing_counted_has_no_percentile() -> None:
-    assert statistics.percentile([0] * tally.BUCKETS, 0.5) is None
+    assert figures.percentile([0] * counters.BUCKETS, 0.5) is None
 
 
 def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_over(acme: Consumer) -> None:
@@ -91,7 +90,7 @@ def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_
         ("hour", timedelta(hours=1), 1, 1, [0, 1], []),
         ("hour", timedelta(hours=23), 1, 1, [0, 1], []),
     ]
-    everything = Tally.objects.exclude(span="minute").filter(subject_id=tally.EVERYTHING)
+    everything = Tally.objects.exclude(span="minute").filter(subject_id=counters.EVERYTHING)
     assert sorted(row.accepted for row in everything) == [1, 1, 6, 8]
 
 
@@ -100,13 +99,13 @@ def test_what_an_old_process_adds_to_open_hours_and_days_during_a_deploy_counts_
     counted([0, 61], acme)
     rollup.sum_up(now=DAY + timedelta(minutes=70))
     for span, begin in (("hour", DAY + timedelta(hours=1)), ("day", DAY)):
-        for kind, subject_id in (("everything", tally.EVERYTHING), ("consumer", acme.id)):
+        for kind, subject_id in (("everything", counters.EVERYTHING), ("consumer", acme.id)):
             add(begin, kind, subject_id, span=span, accepted=1)
     counted([62, 130], acme)
     for now in (DAY + timedelta(minutes=135), DAY + timedelta(days=1, minutes=2)):
         rollup.sum_up(now=now)
-        shown = statistics.series(statistics.RANGES["7d"], acme.id, now=now)
-        assert statistics.total(shown).accepted == 4
+        shown = figures.series(figures.RANGES["7d"], acme.id, now=now)
+        assert figures.total(shown).accepted == 4
     of_acme = Tally.objects.exclude(span="minute").filter(subject_id=acme.id).order_by("span", "at")
     assert [(row.span, row.accepted) for row in of_acme] == [("day", 4), ("hour", 1), ("hour", 2), ("hour", 1)]
 
@@ -134,8 +133,8 @@ def test_a_chart_tells_of_each_moment_once_whatever_is_summed_up_yet(name: str, 
     if over:
         rollup.sum_up(now=DAY + timedelta(minutes=1565))
         assert {row.span for row in Tally.objects.all()} == {"minute", "hour", "day"}
-    shown = statistics.series(statistics.RANGES[name], acme.id, now=DAY + timedelta(minutes=1565))
-    assert statistics.total(shown).accepted == 4
+    shown = figures.series(figures.RANGES[name], acme.id, now=DAY + timedelta(minutes=1565))
+    assert figures.total(shown).accepted == 4
     # Hours 0 and 1 share the first bar; hour 25, and hour 26 that is still open, have their own or share one.
     bars = [bar.accepted for bar in shown if bar.accepted]
     assert bars == {"7d": [2, 1, 1], "30d": [2, 2]}[name]
@@ -147,14 +146,14 @@ def test_the_worst_endpoints_of_a_month_are_found_in_days_hours_and_minutes(acme
     for ago, endpoint in ((timedelta(days=3), worse), (timedelta(hours=3), worse), (timedelta(0), worse)):
         add(now - ago, "endpoint", endpoint.id, failed=2)
         add(now - ago, "endpoint", bad.id, failed=1)
-        add(now - ago, "everything", tally.EVERYTHING, failed=3)
+        add(now - ago, "everything", counters.EVERYTHING, failed=3)
         rollup.sum_up(now=now)
-    found = statistics.worst_endpoints(statistics.RANGES["30d"])
+    found = figures.worst_endpoints(figures.RANGES["30d"])
     assert [(row.endpoint, row.failed) for row in found] == [(worse, 6), (bad, 3)]
 
 
 def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once() -> None:
-    counter = tally.Counter()
+    counter = counters.Counter()
     for number in range(1, 502):
         counter.accepted([UUID(int=number)])
     assert [[row["accepted"] for row in orjson.loads(rows)] for rows in counter.take()] == [[501]]
@@ -163,12 +162,12 @@ def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once()
 
 
 def test_buckets_that_an_older_process_left_empty_count_nothing(acme: Consumer) -> None:
-    add(DAY, "everything", tally.EVERYTHING, delivered=3, durations=[1, None, 2, None])
+    add(DAY, "everything", counters.EVERYTHING, delivered=3, durations=[1, None, 2, None])
     for summed in (False, True):
         if summed:
             rollup.sum_up(now=DAY + timedelta(minutes=62))
-        shown = statistics.series(statistics.RANGES["7d"], now=DAY + timedelta(hours=2))
-        assert statistics.total(shown).durations[:4] == [1, 0, 2, 0]
+        shown = figures.series(figures.RANGES["7d"], now=DAY + timedelta(hours=2))
+        assert figures.total(shown).durations[:4] == [1, 0, 2, 0]
 
 
 def test_old_minutes_and_hours_are_forgotten(acme: Consumer) -> None:
@@ -178,14 +177,14 @@ def test_old_minutes_and_hours_are_forgotten(acme: Consumer) -> None:
     assert Tally.objects.count() == 1
 
 
-def flush(counter: tally.Counter) -> None:
-    with_connection(lambda own: tally.flush(counter, own))
+def flush(counter: counters.Counter) -> None:
+    with_connection(lambda own: counters.flush(counter, own))
 
 
 def counted(minutes: Iterable[int], consumer: Consumer) -> None:
     """One event accepted and delivered in each of these minutes of the day."""
     for minute in minutes:
-        for kind, subject_id in (("everything", tally.EVERYTHING), ("consumer", consumer.id)):
+        for kind, subject_id in (("everything", counters.EVERYTHING), ("consumer", consumer.id)):
             at = DAY + timedelta(minutes=minute)
             add(at, kind, subject_id, accepted=1, delivered=1, durations=[0, 1])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deliveries import check_up
+from deliveries.endpoint_tests import check_up
 from deliveries.models import Delivery
 from subscriptions import consumers, endpoints, keys
 from subscriptions.models import Role

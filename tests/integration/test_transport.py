@@ -1,4 +1,4 @@
-"""deliveries/transport.py and send.py against real sockets on loopback that speak odd HTTP."""
+"""deliveries/pump/transport.py and send.py against real sockets on loopback that speak odd HTTP."""
 
 import asyncio
 import gzip
@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from benchmarks.load.receiver import patient_receiver
+from deliveries.pump.transport import GuardedTransport, Lookup
 from deliveries.send import Answered, Outgoing, Unanswered, send
-from deliveries.transport import GuardedTransport, Lookup
-from subscriptions.url_guard import ANY_PORT, Policy, check_addresses
+from subscriptions.guards.urls import ANY_PORT, Policy, check_addresses
 
 pytestmark = pytest.mark.asyncio
 

@@ -1,4 +1,4 @@
-"""deliveries/trial_slots.py: tests and check-ups, one at a time for a consumer and within the endpoint's own limits."""
+"""deliveries/endpoint_tests/places.py: tests and check-ups, one at a time, within the endpoint's limits."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from deliveries import check_up, trial, trial_slots
+from deliveries.endpoint_tests import check_up, places, test_event
+from deliveries.endpoint_tests.places import Busy, EndpointFull, pay, slot
 from deliveries.models import TrialSlot
-from deliveries.trial_slots import Busy, EndpointFull, pay, slot
 from subscriptions import consumers
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import Api
@@ -63,7 +63,7 @@ def under_way(receiver: Receiver, endpoint: Endpoint) -> Iterator[None]:
         return Reply(200)
 
     receiver.answer = hang
-    with in_a_thread(lambda: trial.run(endpoint)):
+    with in_a_thread(lambda: test_event.run(endpoint)):
         try:
             assert arrived.wait(20)
             yield
@@ -103,7 +103,7 @@ def test_a_slot_is_free_again_at_once_and_after_an_error(acme: Consumer) -> None
 
 def test_a_slot_is_free_again_when_its_process_was_killed(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    trial_slots._take(endpoint)  # and never comes back
+    places._take(endpoint)  # and never comes back
     with pytest.raises(Busy) as refused, slot(endpoint):
         pass
     assert 30 <= refused.value.retry_after_seconds <= 40
@@ -114,8 +114,8 @@ def test_a_slot_is_free_again_when_its_process_was_killed(acme: Consumer) -> Non
 
 def test_a_long_test_is_followed_by_a_pause_as_long(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    token = trial_slots._take(endpoint)
-    trial_slots._free(endpoint, token, held_seconds=10)
+    token = places._take(endpoint)
+    places._free(endpoint, token, held_seconds=10)
     with pytest.raises(Busy) as refused, slot(endpoint):
         pass
     assert 8 <= refused.value.retry_after_seconds <= 10
@@ -126,10 +126,10 @@ def test_a_long_test_is_followed_by_a_pause_as_long(acme: Consumer) -> None:
 
 def test_who_comes_back_late_frees_no_slot_of_somebody_else(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    late = trial_slots._take(endpoint)
+    late = places._take(endpoint)
     pass_time(seconds=40)
     with slot(endpoint):
-        trial_slots._free(endpoint, late, held_seconds=0)
+        places._free(endpoint, late, held_seconds=0)
         with pytest.raises(Busy), slot(endpoint):
             pass
 
@@ -178,8 +178,8 @@ def test_a_full_endpoint_s_next_free_place_is_the_test_s(acme: Consumer, receive
     endpoint = new_endpoint(acme, url=receiver.url, max_in_flight=2)
     accept(acme, 5)
     claimed = claim_for(endpoint).deliveries
-    tested: list[trial.Trial] = []
-    with in_a_thread(lambda: tested.append(trial.run(endpoint))):
+    tested: list[test_event.Trial] = []
+    with in_a_thread(lambda: tested.append(test_event.run(endpoint))):
         wait_until(lambda: TrialSlot.objects.filter(ends_at__gt=Now()).exists())
         settle_all(answered(claimed[0]))
     assert [each.succeeded for each in tested] == [True]
@@ -208,10 +208,10 @@ def test_a_test_pays_out_of_what_a_claim_at_the_same_moment_has_left(acme: Consu
     pass_time(seconds=10)
     with ExitStack() as until_paid, transaction.atomic(), connection.cursor() as cursor:
         # As the claim does: the lane is locked, and the bucket is emptied, here with two on credit.
-        cursor.execute(trial_slots.LOCK_LANE, {"endpoint_id": endpoint.id})
+        cursor.execute(places.LOCK_LANE, {"endpoint_id": endpoint.id})
         until_paid.enter_context(in_a_thread(lambda: pay(endpoint)))
         hold_until_somebody_waits(seconds=20)
-        cursor.execute(trial_slots.PAY, {"endpoint_id": endpoint.id, "count": 3})
+        cursor.execute(places.PAY, {"endpoint_id": endpoint.id, "count": 3})
 
     assert -3 <= Lane.objects.get(endpoint=endpoint).tokens < 0
 

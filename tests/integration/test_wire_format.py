@@ -9,7 +9,8 @@ import pytest
 import stripe
 from standardwebhooks import Webhook
 
-from deliveries import check_up, ingest, trial
+from deliveries import ingest
+from deliveries.endpoint_tests import check_up, test_event
 from deliveries.ingest import Accepted, Duplicate, NewEvent
 from deliveries.models import Attempt, Event
 from subscriptions import endpoints
@@ -62,7 +63,7 @@ def test_w16_header_names_go_out_in_lower_case_and_custom_ones_as_they_were_give
 
 def test_w16_tests_and_check_ups_have_the_same_names(acme: Consumer, receiver: Receiver) -> None:
     endpoint = new_endpoint(acme, url=receiver.url)
-    trial.run(endpoint)
+    test_event.run(endpoint)
     check_up.run(endpoint)
     assert len(receiver.received) == 5
     assert [names(each.headers) for each in receiver.received] == [[*OURS, *CLIENT_S]] * 5
@@ -118,7 +119,7 @@ def test_w16_thin_bodies_tests_and_check_ups_have_it_too(
     pump.run()
     assert list(body(receiver.received[0])) == ["id", "type", "created_at", "timestamp", "api_version"]
     assert body(receiver.received[0])["timestamp"] == SHOWN
-    trial.run(endpoint)
+    test_event.run(endpoint)
     check_up.run(endpoint)
     for each in receiver.received[1:]:
         assert list(body(each)) == ["id", "type", "created_at", "timestamp", "api_version", "data"]

@@ -36,8 +36,8 @@ READS: dict[str, set[str]] = {
     "subscriptions.reencrypt": set(),
     "deliveries.lifecycle": {"backlog"},
     "deliveries.replay": {"TooManyReplays"},
-    "deliveries.trial": {"Busy", "Held", "Locked", "Trial", "signer"},
-    "deliveries.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
+    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer"},
+    "deliveries.endpoint_tests.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.
 OWN_ACTOR = {"subscriptions.actions.portal.open_link", "subscriptions.actions.portal.leave"}

@@ -13,7 +13,8 @@ from benchmarks.measure.plans import longest
 from benchmarks.measure.python_samples import group_of, grouped
 from benchmarks.measure.statements import name_of
 from benchmarks.report import document, explain
-from deliveries import claim, settle, store
+from deliveries import claim, settle
+from deliveries.accepting import insert
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from deliveries import claim, settle, store
         (claim.LOCK_LANES, "claim.LOCK_LANES"),
         (claim.CLAIM_DUE, "claim.CLAIM_DUE"),
         (settle.SETTLE, "settle.SETTLE"),
-        (store.STORE_PLAIN_IF_STILL_TRUE, "store.STORE_PLAIN_IF_STILL_TRUE"),
+        (insert.STORE_PLAIN_IF_STILL_TRUE, "store.STORE_PLAIN_IF_STILL_TRUE"),
     ],
 )
 def test_a_statement_is_known_by_its_name_in_the_code(text: str, name: str) -> None:
@@ -33,7 +34,7 @@ def test_a_statement_is_known_by_its_name_in_the_code(text: str, name: str) -> N
 
 def test_a_statement_is_known_by_a_beginning_that_no_other_has() -> None:
     assert name_of(claim.CLAIM_DUE.replace("LIMIT", "FETCH")) == "claim.CLAIM_DUE"
-    assert name_of(store.STORE_ANY.replace("DISTINCT", "ALL")).startswith("WITH label AS MATERIALIZED")
+    assert name_of(insert.STORE_ANY.replace("DISTINCT", "ALL")).startswith("WITH label AS MATERIALIZED")
 
 
 def test_a_statement_nobody_named_is_shown_by_its_first_words() -> None:

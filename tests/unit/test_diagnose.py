@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deliveries.diagnose import SENT, Finding, Probe, Reply, diagnose, overall
+from deliveries.endpoint_tests.diagnose import SENT, Finding, Probe, Reply, diagnose, overall
 from deliveries.send import Answered, Unanswered
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""deliveries/fair_turns.py: whoever has jobs, however many, has one turn in each round."""
+"""deliveries/replaying/fair_turns.py: whoever has jobs, however many, has one turn in each round."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deliveries.fair_turns import OPERATORS, Job, Turns
+from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriptions.header_guard import RefusedHeader, check_headers
+from subscriptions.guards.headers import RefusedHeader, check_headers
 
 
 def refusal(headers: dict[str, str]) -> RefusedHeader:

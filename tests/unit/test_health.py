@@ -1,4 +1,4 @@
-"""deliveries/health.py: what a run of outcomes means for an endpoint. Time passes because the tests say so."""
+"""deliveries/health/breaker.py: what a run of outcomes means for an endpoint. Time passes because the tests say so."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from deliveries.health import Breaker, Lane, Signal, Verdict, judge, read_signal
+from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge, read_signal
 from deliveries.retry import Dead, Delivered, Facts, RetryAt
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -35,7 +35,7 @@ def after(lane: Lane, *signals: Signal, seconds: float = 0) -> Lane:
     return judged(lane, *signals, seconds=seconds).lane
 
 
-def judged(lane: Lane, *signals: Signal, seconds: float = 0) -> Verdict:
+def judged(lane: Lane, *signals: Signal, seconds: float = 0) -> HealthVerdict:
     return judge(lane, signals, breaker=BREAKER, now=at(seconds))
 
 
@@ -43,7 +43,7 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def kinds(verdict: Verdict) -> list[str]:
+def kinds(verdict: HealthVerdict) -> list[str]:
     return [kind for kind, _ in verdict.changes]
 
 
@@ -51,7 +51,7 @@ def kinds(verdict: Verdict) -> list[str]:
 
 
 def test_a_success_of_a_well_endpoint_changes_nothing() -> None:
-    assert judged(WELL, SUCCESS) == Verdict(lane=WELL, changes=[], disable_reason=None)
+    assert judged(WELL, SUCCESS) == HealthVerdict(lane=WELL, changes=[], disable_reason=None)
 
 
 def test_fewer_failures_than_the_breaker_takes_hold_nobody_back() -> None:

@@ -1,4 +1,4 @@
-"""deliveries/redact.py: what a receiver echoes of our secrets is neither stored nor shown (S08)."""
+"""deliveries/pump/redact.py: what a receiver echoes of our secrets is neither stored nor shown (S08)."""
 
 from datetime import UTC, datetime
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deliveries.redact import looks_secret, redacted
+from deliveries.pump.redact import looks_secret, redacted
+from deliveries.pump.spellings import spellings
 from deliveries.send import Answered, Unanswered
-from deliveries.spellings import spellings
 
 TOKEN = 'Bearer s3cret/"token"-0123456789'
 

@@ -1,12 +1,12 @@
-"""subscriptions/schema_work.py and schema_cost.py: what may be asked of the validator is bounded before it is asked."""
+"""subscriptions/schemas/work.py and schema_cost.py: what may be asked of the validator is bounded before it is asked."""
 
 from typing import Any
 
 import pytest
 
-from subscriptions.schema_cost import check_cost
-from subscriptions.schema_work import CHEAP_VISITS, MAX_EVENT_VISITS, MAX_REQUEST_VISITS, Work, values_in
-from subscriptions.schemas import SchemaRefused, compiled
+from subscriptions.schemas.compiled import SchemaRefused, compiled
+from subscriptions.schemas.cost import check_cost
+from subscriptions.schemas.work import CHEAP_VISITS, MAX_EVENT_VISITS, MAX_REQUEST_VISITS, Work, values_in
 
 COSTLY: dict[str, Any] = {"items": {"anyOf": [{"minimum": number} for number in range(900)]}}
 CHEAP: dict[str, Any] = {"items": {"anyOf": [{"minimum": number} for number in range(CHEAP_VISITS - 10)]}}

@@ -1,4 +1,4 @@
-"""subscriptions/schemas.py: what is taken as a schema of an event type, and what checking data costs (S13)."""
+"""subscriptions/schemas/compiled.py: what is taken as a schema of an event type, and what checking data costs (S13)."""
 
 import random
 from typing import Any
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriptions.event_types import SchemaInvalid, check_schemas
-from subscriptions.schema_cost import check_cost
-from subscriptions.schemas import SchemaCache, SchemaRefused, compiled
+from subscriptions.schemas.compiled import SchemaCache, SchemaRefused, compiled
+from subscriptions.schemas.cost import check_cost
 from tests.hostile_schemas import verdicts
 
 Json = dict[str, Any]

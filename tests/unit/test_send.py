@@ -11,9 +11,9 @@ import httpx
 import pytest
 import respx
 
+from deliveries.pump.transport import GuardedTransport
 from deliveries.send import EXPLANATIONS, Answered, ErrorKind, Outgoing, Unanswered, send
-from deliveries.transport import GuardedTransport
-from subscriptions.url_guard import Policy, RefusedTarget
+from subscriptions.guards.urls import Policy, RefusedTarget
 
 pytestmark = pytest.mark.asyncio
 

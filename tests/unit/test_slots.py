@@ -1,4 +1,4 @@
-"""deliveries/slots.py: whoever answers finds a free slot, however many others let us wait."""
+"""deliveries/pump/slots.py: whoever answers finds a free slot, however many others let us wait."""
 
 from datetime import UTC, datetime
 from itertools import count
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deliveries.claim import Claimed
+from deliveries.pump.slots import Slots
 from deliveries.retry import Delivered
 from deliveries.settle import Outcome
-from deliveries.slots import Slots
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ANSWERING, SLOW = [[UUID(int=kind + number) for number in range(1000)] for kind in (1 << 64, 2 << 64)]

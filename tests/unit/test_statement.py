@@ -1,10 +1,12 @@
-"""deliveries/statement.py: what is sent is short enough to be remembered, and means what was written."""
+"""deliveries/sql/compact.py: what is sent is short enough to be remembered, and means what was written."""
 
 import pytest
 from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
-from deliveries import claim, settle, store, sweep, tally
-from deliveries.statement import compact
+from deliveries import claim, settle, sweep
+from deliveries.accepting import insert
+from deliveries.sql.compact import compact
+from deliveries.statistics import counters
 
 
 def test_comments_and_indents_are_left_out() -> None:
@@ -16,7 +18,7 @@ def test_comments_and_indents_are_left_out() -> None:
     assert compact(written) == "SELECT string_to_array(words, ' ') FROM given"
 
 
-@pytest.mark.parametrize("module", [claim, settle, store, sweep, tally], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [claim, settle, insert, sweep, counters], ids=lambda module: module.__name__)
 def test_psycopg_remembers_the_statements_of_the_hot_path(module: object) -> None:
     statements = {name: text for name, text in vars(module).items() if name.isupper() and not name.startswith("_")}
     texts = {name: text for name, text in statements.items() if isinstance(text, str)}

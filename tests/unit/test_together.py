@@ -1,4 +1,4 @@
-"""subscriptions/together.py: callers of the same moment share one piece of work."""
+"""subscriptions/limits/batcher.py: callers of the same moment share one piece of work."""
 
 import threading
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from subscriptions.together import Together
+from subscriptions.limits.batcher import Together
 from tests.local import wait_until
 
 

@@ -1,4 +1,4 @@
-"""deliveries/turns.py: whoever has something to send has a turn, and nobody is forgotten, whatever a claim brings."""
+"""deliveries/pump/ready_queue.py: every endpoint with work has its turn, whatever a claim brings."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deliveries.claim import Claim, Claimed
-from deliveries.slots import Slots
-from deliveries.turns import Turn, Turns
+from deliveries.pump.ready_queue import Turn, Turns
+from deliveries.pump.slots import Slots
 from tests.unit.test_slots import ANSWERING, Clock, claimed, settled
 
 

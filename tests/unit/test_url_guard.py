@@ -6,7 +6,7 @@ import yarl
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from subscriptions.url_guard import ANY_PORT, Policy, RefusedTarget, check_addresses, parse_target
+from subscriptions.guards.urls import ANY_PORT, Policy, RefusedTarget, check_addresses, parse_target
 
 CLOSED = Policy()
 WITH_HTTP = Policy(allow_http=True, allowed_ports=ANY_PORT)

@@ -1,4 +1,4 @@
-"""deliveries/wire.py by itself: an answer means the same however it is cut into pieces."""
+"""deliveries/pump/wire.py by itself: an answer means the same however it is cut into pieces."""
 
 import asyncio
 from itertools import pairwise
@@ -8,7 +8,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deliveries.wire import MAX_HEADERS, HeadLines, Wire, parser_s_word
+from deliveries.pump.wire import MAX_HEADERS, HeadLines, Wire, parser_s_word
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from subscriptions import consumers, key_rules, scopes
+from subscriptions import consumers
+from subscriptions.access import key_rules, scopes
 from subscriptions.actions import keys
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Role

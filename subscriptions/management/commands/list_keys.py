@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from subscriptions import consumers, key_tree
+from subscriptions import consumers
+from subscriptions.access import key_tree
 from subscriptions.api.rendering import render
 from subscriptions.api.serializers import show_key
 from subscriptions.models import Role

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from subscriptions import ids, key_rules
+from subscriptions import ids
+from subscriptions.access import key_rules
 from subscriptions.actions import keys
 from subscriptions.audit import Actor
 

@@ -1,0 +1,1 @@
+"""What is sent outside the queue on request: test events, check-ups, and the signature debugger."""

@@ -1,0 +1,137 @@
+"""A signed test event, sent now and answered for: no delivery is written, and the endpoint's health hears nothing.
+
+Asked for by hand, so it also goes to an endpoint that is paused or disabled: that is how one sees whether it works
+again. A kill switch stops it like everything else: while it is on, nothing goes out.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+
+from deliveries import ingest
+from deliveries.endpoint_tests import places
+from deliveries.endpoint_tests.places import Busy as Busy
+from deliveries.ingest import NewEvent
+from deliveries.pump import prepare
+from deliveries.pump.prepare import Signer
+from deliveries.pump.transport import GuardedTransport
+from deliveries.send import Answered, Outgoing, Unanswered, send
+from subscriptions import ids
+from subscriptions.guards.targets import policy
+from subscriptions.models import Endpoint, Hold
+from subscriptions.vault import VaultError
+
+logger = logging.getLogger(__name__)
+
+# However patient its endpoint is with deliveries (seconds).
+_LONGEST = 10
+
+
+class Locked(Busy):
+    """The endpoint's secrets cannot be opened: a key is missing from ENCRYPTION_KEYS. The log says which."""
+
+    code = "secrets_locked"
+
+
+class Held(Exception):
+    """A kill switch is on for this endpoint: nothing goes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    event_id: str
+    request: Outgoing
+    # As they may be shown.
+    request_headers: Sequence[tuple[str, str]]
+    result: Answered | Unanswered
+
+    @property
+    def succeeded(self) -> bool:
+        return isinstance(self.result, Answered) and 200 <= self.result.status_code < 300
+
+
+def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None) -> Trial:
+    with slot(endpoint):
+        signing = signer(endpoint)
+        before_sending()
+        places.pay(endpoint)
+        return asyncio.run(_run(endpoint, signing))
+
+
+async def _run(endpoint: Endpoint, signing: Signer) -> Trial:
+    event_id = ids.show("evt", ids.new_uuid())
+    data = {"message": "This is a test. Your endpoint verified it if it answers 2xx."}
+    body = render(event_id, type="webhook.test", data=data, at=datetime.now(UTC))
+    request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
+    async with transport() as carrier:
+        result = signing.without_secrets(await send(request, transport=carrier))
+    return Trial(event_id=event_id, request=request, request_headers=signing.redacted(request), result=result)
+
+
+# ── what a check-up shares with it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def render(event_id: str, *, type: str, data: dict[str, Any], at: datetime) -> bytes:
+    """As every event looks on the wire."""
+    new = NewEvent(consumer="", type=type, data=data)
+    version = ingest.default_api_version()
+    return ingest.render(public_id=event_id, new=new, api_version=version, sequence=None, created_at=at)
+
+
+@contextmanager
+def slot(endpoint: Endpoint) -> Iterator[None]:
+    """One of the few places for what is sent by hand; `Held` or `Busy` when nothing may be sent now."""
+    if Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).exists():
+        raise Held
+    with places.slot(endpoint):
+        yield
+
+
+def signer(endpoint: Endpoint) -> Signer:
+    try:
+        return prepare.signer(
+            endpoint_id=endpoint.id,
+            scheme=endpoint.signature_scheme,
+            secret_encrypted=bytes(endpoint.secret_encrypted),
+            previous_secret_encrypted=_previous(endpoint),
+            headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
+        )
+    except VaultError as error:
+        logger.error("endpoint.locked", extra={"fields": {"endpoint": endpoint.public_id, "error": str(error)}})
+        raise Locked(
+            "The endpoint's secrets cannot be opened at present. An operator has to look at it.", retry_after_seconds=60
+        ) from None
+
+
+def outgoing(
+    endpoint: Endpoint, signing: Signer, *, event_id: str, body: bytes, timestamp: int, attempt: int = 1
+) -> Outgoing:
+    headers = signing.headers(
+        event_id=event_id,
+        attempt=attempt,
+        body=body,
+        user_agent=settings.DELIVERY_USER_AGENT,
+        timestamp=timestamp,
+        traceparent=None,
+    )
+    return Outgoing(
+        url=endpoint.url, headers=headers, body=body, timeout_seconds=min(endpoint.timeout_seconds, _LONGEST)
+    )
+
+
+def transport() -> GuardedTransport:
+    """The same way out as every delivery's, with the same guard at the dial."""
+    return GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None)
+
+
+def _previous(endpoint: Endpoint) -> bytes | None:
+    sealed, expires_at = endpoint.previous_secret_encrypted, endpoint.previous_secret_expires_at
+    return bytes(sealed) if sealed and expires_at and expires_at > datetime.now(UTC) else None

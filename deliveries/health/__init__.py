@@ -1,0 +1,1 @@
+"""An endpoint's health: the circuit breaker and what a run of answers means for it."""

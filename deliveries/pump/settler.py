@@ -1,0 +1,151 @@
+"""Part of deliver: outcomes gather here, and are settled together.
+
+While one settlement is written, the outcomes of the next one gather. Nobody waits for most of them, so they wait for
+each other a moment; where a slot or an ordering key waits, they are written at once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from deliveries.claim import Claimed
+from deliveries.health.breaker import Breaker
+from deliveries.pump.database import Pool, insist
+from deliveries.pump.release import LOCKED, release
+from deliveries.settle import Outcome, Settled, settle
+from deliveries.statistics import counters
+from subscriptions import ids
+
+# Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds).
+_GATHER_SECONDS = 0.05
+# A database that is away costs some statistics, and nobody's time (seconds).
+_TALLY_TIMEOUT = 0.5
+# So few that a pipe takes them in one piece (4 KiB), whoever else writes to it: a line has 900 bytes at most.
+_LINES_AT_ONCE = 4
+
+logger = logging.getLogger(__name__)
+
+Batch = Sequence[tuple[Claimed, Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    batch: Batch
+    # Endpoints with something new to send: the next of an ordering key.
+    unblocked: set[UUID]
+
+
+class Outcomes:
+    """One pump's."""
+
+    def __init__(self, pool: Pool, *, breaker: Breaker, is_awaited: Callable[[], bool]) -> None:
+        self._pool = pool
+        self._breaker = breaker
+        self._is_awaited = is_awaited
+        self._waiting: deque[tuple[Claimed, Outcome]] = deque()
+        self._any = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._ailing: set[UUID] = set()  # failed here since they last succeeded here
+        self._tally = counters.Counter()
+
+    def add(self, delivery: Claimed, outcome: Outcome, *, is_awaited: bool) -> None:
+        self._waiting.append((delivery, outcome))
+        self._any.set()
+        if is_awaited or outcome.ordering:
+            self._hurry.set()
+
+    def has_any_of(self, endpoint_ids: set[UUID]) -> bool:
+        return bool(endpoint_ids) and any(delivery.endpoint_id in endpoint_ids for delivery, _ in self._waiting)
+
+    def hurry(self) -> None:
+        """Somebody waits for what is here."""
+        self._hurry.set()
+
+    def is_well(self, delivery: Claimed) -> bool:
+        """A success claimed before its endpoint failed here ends that run of failures all the same."""
+        return delivery.is_well and delivery.endpoint_id not in self._ailing
+
+    async def write_next(self) -> Written:
+        """Waits for outcomes, for as many as come within a moment, and for the database."""
+        await self._any.wait()
+        await self._gather()
+        self._any.clear()
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        settled = await self._settled([outcome for _, outcome in batch])
+        for delivery, outcome in batch:
+            self._remember_health(outcome)
+            if (delivery.id, delivery.number) in settled.moved:
+                self._tally.attempted(delivery, outcome)
+        _log([(delivery, outcome) for delivery, outcome in batch if outcome.error_kind != LOCKED], settled.moved)
+        return Written(batch, settled.unblocked)
+
+    async def write_tally(self, *, whole: bool = False) -> None:
+        with suppress(psycopg.Error):
+            async with self._pool.connection(timeout=_TALLY_TIMEOUT) as connection:
+                await counters.flush(self._tally, connection, whole=whole)
+
+    async def _gather(self) -> None:
+        if not self._is_awaited() and not any(outcome.ordering for _, outcome in self._waiting):
+            self._hurry.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), _GATHER_SECONDS)
+
+    async def _settled(self, outcomes: list[Outcome]) -> Settled:
+        locked = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
+        if locked:
+            await insist(self._pool, partial(release, outcomes=locked))
+            outcomes = [outcome for outcome in outcomes if outcome.error_kind != LOCKED]
+        if not outcomes:
+            return Settled(moved=set(), unblocked=set())
+        try:
+            return await insist(self._pool, partial(settle, outcomes=outcomes, breaker=self._breaker))
+        except psycopg.Error:
+            # One of them holds something the database will not take. Alone, each stands for itself.
+            logger.exception("settle.refused", extra={"fields": {"outcomes": len(outcomes)}})
+            if len(outcomes) == 1:
+                bare = [outcomes[0]._replace(request_headers=(), response_headers=None, response_body=None)]
+                return await insist(self._pool, partial(settle, outcomes=bare, breaker=self._breaker))
+            parts = [await self._settled([outcome]) for outcome in outcomes]
+            return Settled(
+                moved=set().union(*(part.moved for part in parts)),
+                unblocked=set().union(*(part.unblocked for part in parts)),
+            )
+
+    def _remember_health(self, outcome: Outcome) -> None:
+        if outcome.signal is None or outcome.signal.succeeded is None:
+            return
+        if outcome.signal.succeeded:
+            self._ailing.discard(outcome.endpoint_id)
+        else:
+            self._ailing.add(outcome.endpoint_id)
+
+
+def _log(batch: Batch, moved: set[tuple[UUID, int]]) -> None:
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    for start in range(0, len(batch), _LINES_AT_ONCE):
+        lines = [_line(*each, moved) for each in batch[start : start + _LINES_AT_ONCE]]
+        logger.info("delivery.attempted", extra={"fields": lines})
+
+
+def _line(delivery: Claimed, outcome: Outcome, moved: set[tuple[UUID, int]]) -> dict[str, Any]:
+    return {
+        "delivery": ids.show("dlv", delivery.id),
+        "event": delivery.producer_id or ids.show("evt", delivery.event_id),
+        "endpoint": ids.show_often("ep", delivery.endpoint_id),
+        "event_type": delivery.event_type,
+        "attempt": delivery.number,
+        "status_code": outcome.status_code,
+        "error_kind": outcome.error_kind,
+        "duration_ms": outcome.duration_ms,
+        "verdict": type(outcome.verdict).__name__,
+        "fenced": (delivery.id, delivery.number) not in moved,
+    }

@@ -1,0 +1,1 @@
+"""What happens by the clock: expiry, warnings, retention, announcements, and the heartbeat of each process."""

@@ -1,0 +1,70 @@
+"""Who is alive: each worker process says so every few seconds, in the database, which the console reads anyway.
+
+A pump ends when there is nothing to do and its lease with it, so leases alone cannot tell an idle worker from a dead
+one. Beat's pulse is the sweep's: a task that beat sent, the broker carried and a background worker ran.
+"""
+
+import logging
+import threading
+import time
+from typing import Any
+
+import psycopg
+from celery.signals import worker_ready, worker_shutting_down
+from django.db import connection as django_connection
+
+from deliveries.pump import database
+
+BEAT = "beat"
+EVERY_SECONDS = 5.0
+
+BEAT_PULSE = """
+    INSERT INTO deliveries_pulse (name, at) VALUES (%(name)s, now())
+    ON CONFLICT (name) DO UPDATE SET at = now()
+"""
+"""Says that somebody is alive."""
+
+FORGET_SILENT = "DELETE FROM deliveries_pulse WHERE at < now() - interval '1 hour'"
+"""Forgets processes of deployments gone by."""
+
+SAY_GOODBYE = "DELETE FROM deliveries_pulse WHERE name = %(name)s"
+"""A process that ends in order is not missed."""
+
+logger = logging.getLogger(__name__)
+
+_ended = threading.Event()
+_last_beat_at = 0.0
+
+
+def beat_ran() -> None:
+    """Called by the sweep's task."""
+    global _last_beat_at
+    if time.monotonic() - _last_beat_at >= EVERY_SECONDS:
+        _last_beat_at = time.monotonic()
+        with django_connection.cursor() as cursor:
+            cursor.execute(BEAT_PULSE, {"name": BEAT})
+
+
+@worker_ready.connect
+def _start(sender: Any, **_: Any) -> None:
+    threading.Thread(target=_run, args=[str(sender.hostname)], name="pulse", daemon=True).start()
+
+
+@worker_shutting_down.connect
+def _end(**_: Any) -> None:
+    _ended.set()
+
+
+def _run(name: str) -> None:
+    while not _ended.is_set():
+        # One connection for as long as it lasts: a new one each time would be most of what an idle worker costs.
+        try:
+            with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=3) as connection:
+                while not _ended.is_set():
+                    connection.execute(BEAT_PULSE, {"name": name})
+                    connection.execute(FORGET_SILENT)
+                    _ended.wait(EVERY_SECONDS)
+                connection.execute(SAY_GOODBYE, {"name": name})
+        except psycopg.Error as error:  # A database that is away has louder messengers.
+            logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
+            _ended.wait(EVERY_SECONDS)

@@ -1,0 +1,1 @@
+"""JSON Schemas of event types: compiled, counted for what checking them costs, and bounded."""
