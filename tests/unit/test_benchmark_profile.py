@@ -23,7 +23,7 @@ from deliveries.accepting import insert
         (claim.LOCK_LANES, "claim.LOCK_LANES"),
         (claim.CLAIM_DUE, "claim.CLAIM_DUE"),
         (settle.SETTLE, "settle.SETTLE"),
-        (insert.STORE_PLAIN_IF_STILL_TRUE, "store.STORE_PLAIN_IF_STILL_TRUE"),
+        (insert.STORE_PLAIN_IF_STILL_TRUE, "insert.STORE_PLAIN_IF_STILL_TRUE"),
     ],
 )
 def test_a_statement_is_known_by_its_name_in_the_code(text: str, name: str) -> None:
