@@ -1,4 +1,4 @@
-"""subscriptions/schemas/work.py and schema_cost.py: what may be asked of the validator is bounded before it is asked."""
+"""schemas/work.py and schemas/cost.py: what may be asked of the validator is bounded before it is asked."""
 
 from typing import Any
 
