@@ -22,8 +22,8 @@ import asyncio, sys
 import django
 django.setup()
 from deliveries.send import Answered, Outgoing, send
-from deliveries.transport import GuardedTransport
-from subscriptions.targets import policy
+from deliveries.pump.transport import GuardedTransport
+from subscriptions.guards.targets import policy
 
 async def main():
     async with GuardedTransport(policy=policy()) as transport:
