@@ -38,7 +38,7 @@ CLAIM_DUE = compact("""
                 SELECT count(*) FROM deliveries_delivery
                 WHERE endpoint_id = endpoint.id AND state = 'in_flight'
             ) - (
-                -- A test sent by hand (trial_slots.py) is in flight, too.
+                -- A test sent by hand (endpoint_tests/places.py) is in flight, too.
                 SELECT count(*) FROM deliveries_trialslot
                 WHERE endpoint_id = endpoint.id AND ends_at > statement_timestamp()
             ) AS room,

@@ -329,7 +329,7 @@ class Replay(models.Model):
     position_key = models.UUIDField(null=True, blank=True)
     # When it last had its turn: see fair_turns.py.
     turn_at = models.DateTimeField(db_default=Now())
-    # What became of what it put back, as far as that is counted: see replay_results.py. Null for those that ended
+    # What became of what it put back, as far as that is counted: see replaying/results.py. Null for those that ended
     # before this was counted.
     delivered = models.PositiveIntegerField(null=True, blank=True)
     dead_again = models.PositiveIntegerField(null=True, blank=True)
@@ -363,8 +363,8 @@ class Replay(models.Model):
 
 
 class PutBack(models.Model):
-    """A delivery that a job put back, until its new round is over and counted (see replay_results.py), and what it was
-    before: a cancelled job makes it that again."""
+    """A delivery that a job put back, until its new round is over and counted (see replaying/results.py), and what it
+    was before: a cancelled job makes it that again."""
 
     # Plain ids: these rows end with the rounds that they are about, or with their job.
     replay_id = models.UUIDField()
@@ -396,8 +396,8 @@ class PutBack(models.Model):
 
 
 class TrialSlot(models.Model):
-    """A consumer's one place for tests and check-ups, which are sent by hand and outside the queue: see trial.py. The
-    claim counts a test that is under way as one of its endpoint's requests in flight."""
+    """A consumer's one place for tests and check-ups, which are sent outside the queue: see endpoint_tests/. The claim
+    counts a test that is under way as one of its endpoint's requests in flight."""
 
     consumer = models.OneToOneField(Consumer, primary_key=True, on_delete=models.CASCADE)
     endpoint_id = models.UUIDField()
@@ -441,7 +441,7 @@ class TallySubject(models.TextChoices):
 
 
 class Tally(models.Model):
-    """What happened to one subject in one minute, hour or day. Statistics, not the ledger: see tally.py."""
+    """What happened to one subject in one minute, hour or day. Not the ledger: see statistics/counters.py."""
 
     span = models.CharField(max_length=8, choices=Span)
     subject_kind = models.CharField(max_length=16, choices=TallySubject)
@@ -472,7 +472,7 @@ class Tally(models.Model):
 
 
 class Pulse(models.Model):
-    """A process that says it is alive, every few seconds. It says goodbye when it ends in order; see pulse.py."""
+    """A process that says it is alive, every few seconds, until it ends in order; see upkeep/heartbeat.py."""
 
     name = models.CharField(max_length=255, primary_key=True)
     started_at = models.DateTimeField(db_default=Now())

@@ -210,7 +210,7 @@ class Lane(models.Model):
     allowance = models.PositiveIntegerField(null=True, blank=True)
     # How many warnings about this run of failures went out.
     warning_count = models.PositiveSmallIntegerField(default=0)
-    # The rate limit's bucket. The claim and tests (trial_slots.py) take from it, under its lock; tests on credit.
+    # The rate limit's bucket. The claim and tests (places.py) take from it, under its lock; tests on credit.
     tokens = models.FloatField(default=0)
     tokens_at = models.DateTimeField(db_default=Now())
 

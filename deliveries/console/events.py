@@ -72,7 +72,3 @@ def _deliveries(event: Event) -> list[Delivery]:
     # Endpoint by endpoint of its consumer: that is the order of the index.
     rows = Delivery.objects.filter(endpoint__consumer_id=event.consumer_id, event=event)
     return list(rows.select_related("endpoint").order_by("id")[:200])
-
-
-def url_of(event_id: UUID) -> str:
-    return reverse("admin:event", args=[event_id])

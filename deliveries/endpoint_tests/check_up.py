@@ -1,7 +1,7 @@
 """A check-up: is this endpoint's receiver sound? It gets a genuine request, a forged, an old and a doubled one.
 
-Sent by hand and outside the queue, as a test is (see trial.py): no delivery is written, and the endpoint's health does
-not hear of it. The last report is kept beside the endpoint.
+Sent by hand and outside the queue, as a test is (see test_event.py): no delivery is written, and the endpoint's health
+does not hear of it. The last report is kept beside the endpoint.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Who may send a test or a check-up now. They go out by hand and outside the queue, and still within every limit:
 
-1. Of this process, a quarter of the web server's threads at most: a test holds one for as long as its receiver takes.
+1. Of this process, four at most: a test holds one of the WEB_SLOTS for as long as its receiver takes.
 2. Of a consumer, one at a time across all processes. One that took long is followed by a pause of the same length, so
    that a receiver that hangs leaves the process's places to others half of the time.
 3. Of an endpoint, within `max_in_flight` and `rate_limit_per_second`: the claim counts a test as a request in flight
@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
-# Of 16 threads that the web server has for requests (local/programs.py, Dockerfile).
+# Of 16 requests that a process works on at a time (WEB_SLOTS).
 _AT_ONCE = threading.BoundedSemaphore(4)
 # Longer than any test or check-up takes, its wait for tokens included: after a crash the slot is free then (seconds).
 _LEASE_SECONDS = 40

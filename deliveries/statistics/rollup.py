@@ -1,6 +1,6 @@
 """Sums up statistics: minutes become hours, and hours days, once those are over.
 
-The processes that count (tally.py) write minutes alone. What they write they write again a few seconds later, and
+The processes that count (counters.py) write minutes alone. What they write they write again a few seconds later, and
 with an hour and a day beside each minute, ten thousand busy endpoints cost PostgreSQL more than their deliveries did.
 So a chart reads hours and days as far as they are summed up, and what is finer from there on.
 """

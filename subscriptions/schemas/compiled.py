@@ -1,7 +1,7 @@
 """Schemas of event types: checked when they are registered, and then what data is checked against.
 
 `jsonschema_rs` does the checking. It would end the whole process where memory runs out, so nothing is asked of it that
-is not bounded: what a schema may cost is judged first (schema_cost.py), patterns run in linear time, nothing is
+is not bounded: what a schema may cost is judged first (cost.py), patterns run in linear time, nothing is
 fetched, and errors are asked for only where they cannot be many.
 """
 

@@ -5,7 +5,7 @@ the branches of a combinator, through references, at every level of nested data 
 lead to one value, whatever the data, down to the deepest data that is accepted. A reference back to the start that is
 taken through two branches doubles with every level and is refused; a tree or a list, whose every part is reached on one
 path, is not. What passes costs at most `MAX_VISITS` visits per value of the data, each of some nanoseconds; where that
-may be many, the values are counted before they are checked (schema_work.py).
+may be many, the values are counted before they are checked (work.py).
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """A JSON Schema as a graph: which subschemas look at a value, and which look at its parts.
 
-`SchemaGraph` is built from a schema as it was registered, and read by schema_cost.py, which counts its paths. Where a
+`SchemaGraph` is built from a schema as it was registered, and read by cost.py, which counts its paths. Where a
 reference could mean several subschemas (nested `$id`s, dynamic anchors), it means all of them here: the count may be
 too high, never too low, whatever the validator makes of it.
 """

@@ -1,6 +1,6 @@
 """How much work the data of one request may ask of the validator, counted before it is asked.
 
-schema_cost.py bounds the visits of one value. Most schemas need a few, and their data is never counted. Where a schema
+cost.py bounds the visits of one value. Most schemas need a few, and their data is never counted. Where a schema
 may need many, an event of many values would hold the interpreter for a second, and a batch for half a minute: so its
 values are counted first, and what would take too long is refused. A visit takes about 7 ns.
 """

@@ -1,7 +1,9 @@
 """The second factor: set up with a code, asked for at each login, a code counts once, recovery codes once each."""
 
 import base64
+import hmac
 import re
+import struct
 import time
 from typing import Any
 from urllib.parse import unquote
@@ -37,8 +39,12 @@ def log_in(client: Client, code: str = "") -> Any:
 
 
 def code_of(user: User, *, steps: int = 0) -> str:
-    factor = SecondFactor.objects.get(user=user)
-    return second_factor.code_at(factor, time.time() + steps * second_factor.STEP_SECONDS)
+    """What an authenticator app shows, so many steps from now: by RFC 6238, without the product's own function."""
+    secret = base64.b32decode(second_factor.secret_of(SecondFactor.objects.get(user=user)))
+    step = int(time.time()) // second_factor.STEP_SECONDS + steps
+    digest = hmac.digest(secret, struct.pack(">Q", step), "sha1")
+    start = digest[-1] & 15
+    return f"{(int.from_bytes(digest[start : start + 4]) & 0x7FFFFFFF) % 10**6:06d}"
 
 
 def set_up(user: User) -> list[str]:

@@ -98,11 +98,6 @@ def setup_uri(factor: SecondFactor, *, issuer: str) -> str:
     return _totp(secret_of(factor)).get_provisioning_uri(factor.user.get_username(), issuer)
 
 
-def code_at(factor: SecondFactor, at: float) -> str:
-    """The code an app shows at that time."""
-    return _totp(secret_of(factor)).generate(int(at)).decode()
-
-
 def _step_of(factor: SecondFactor, code: str, *, now: float | None) -> int | None:
     """The time step whose code this is."""
     at, given = (time.time() if now is None else now), _plain(code)
