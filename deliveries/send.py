@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple
 import httpx
 
 from deliveries.pump import failure_detail
-from deliveries.pump.transport import NotHttp, Post, ProxyRefused, Reply, Trail
+from deliveries.pump.exchange import NotHttp, Post, ProxyRefused, Trail
+from deliveries.pump.transport import post
 from subscriptions.guards.urls import RefusedTarget
 
 log = logging.getLogger(__name__)
@@ -91,10 +92,8 @@ async def send(request: Outgoing, *, transport: httpx.AsyncBaseTransport) -> Ans
     try:
         # One deadline over everything: a receiver that drips a byte a second is cut off like one that says nothing.
         with _Deadline(request.timeout_seconds):
-            response = await transport.handle_async_request(
-                Post(url=request.url, headers=request.headers, body=request.body, trail=trail)
-            )
-            body, body_truncated = await _read(response)
+            reply = await post(Post(request.url, request.headers, request.body, trail), transport=transport)
+            body, body_truncated = await _read(reply.stream)
     except Exception as error:
         kind, specifics = _explain(error, trail=trail, request=request)
         return Unanswered(
@@ -105,8 +104,8 @@ async def send(request: Outgoing, *, transport: httpx.AsyncBaseTransport) -> Ans
             address=trail.address,
         )
     return Answered(
-        status_code=response.status_code,
-        headers=_bounded(response.raw_headers if isinstance(response, Reply) else response.headers.raw),
+        status_code=reply.status_code,
+        headers=_bounded(reply.raw_headers),
         body=body,
         body_truncated=body_truncated,
         started_at=started_at,
@@ -141,10 +140,11 @@ class _Deadline:
             raise TimeoutError from error
 
 
-async def _read(response: httpx.Response) -> tuple[bytes, bool]:
-    """The part of the body that is kept, and whether there is more. Beyond READ_BYTES nobody waits for its end."""
-    stream = response.stream  # raw: a gzip bomb stays the small thing it is
-    assert isinstance(stream, httpx.AsyncByteStream)
+async def _read(stream: httpx.AsyncByteStream) -> tuple[bytes, bool]:
+    """The part of the body that is kept, and whether there is more. Beyond READ_BYTES nobody waits for its end.
+
+    The stream is raw: a gzip bomb stays small.
+    """
     kept, size = b"", 0
     try:
         async for chunk in stream:

@@ -6,16 +6,14 @@ Two schemes. `timestamped` is `t=<ts>,v1=<hex>[,v1=<hex>]` over `<ts>.<body>`, k
 
 import base64
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from subscriptions.models import SignatureScheme
 
 
 def signature(*, scheme: str, secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> str:
     """The `webhook-signature` header: one signature per secret, in the order given (new first)."""
-    if scheme == "standard":
-        message = f"{event_id}.{timestamp}.".encode() + body
-        return " ".join("v1," + base64.b64encode(_hmac(_decoded(secret), message)).decode() for secret in secrets)
-    message = b"%d.%b" % (timestamp, body)
-    return f"t={timestamp}," + ",".join("v1=" + _hmac(secret.encode(), message).hex() for secret in secrets)
+    return _SCHEMES[scheme](secrets, event_id, timestamp, body)
 
 
 def headers(
@@ -46,6 +44,23 @@ def headers(
     if traceparent:
         ours.append(("traceparent", traceparent))
     return [*ours, *custom]
+
+
+def _timestamped(secrets: Sequence[str], _event_id: str, timestamp: int, body: bytes) -> str:
+    message = b"%d.%b" % (timestamp, body)
+    return f"t={timestamp}," + ",".join("v1=" + _hmac(secret.encode(), message).hex() for secret in secrets)
+
+
+def _standard(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> str:
+    message = f"{event_id}.{timestamp}.".encode() + body
+    return " ".join("v1," + base64.b64encode(_hmac(_decoded(secret), message)).decode() for secret in secrets)
+
+
+# One entry for each of `SignatureScheme`.
+_SCHEMES: dict[str, Callable[[Sequence[str], str, int, bytes], str]] = {
+    SignatureScheme.TIMESTAMPED: _timestamped,
+    SignatureScheme.STANDARD: _standard,
+}
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:

@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Sequence
 from itertools import accumulate
 
+from deliveries.pump.exchange import Phase, Trail
 from deliveries.pump.spellings import spellings, without, without_cut, without_signing_secrets
-from deliveries.pump.transport import Phase, Trail
 from subscriptions.guards.headers import RESERVED, RESERVED_PREFIXES
 
 # Characters, so that a whole sentence fits the attempt's `error_detail`.
@@ -52,7 +52,7 @@ def seen(trail: Trail, sent_headers: Sequence[tuple[str, str]]) -> str:
     """What came of an answer: its status if its head is complete, else its first bytes."""
     if trail.status_code is not None:
         return f"status {trail.status_code}"
-    return f'received "{_escaped(_redacted(trail.heard, sent_headers))}"' if trail.heard else ""
+    return f'received "{_escaped(_redacted(trail.received, sent_headers))}"' if trail.received else ""
 
 
 def tls_failure(error: ssl.SSLError) -> str:
@@ -67,20 +67,20 @@ def tls_failure(error: ssl.SSLError) -> str:
     return f"TLS alert: {alert[1]}" if alert else words[:_WORD]
 
 
-def _redacted(heard: bytes, sent_headers: Sequence[tuple[str, str]]) -> bytes:
+def _redacted(received: bytes, sent_headers: Sequence[tuple[str, str]]) -> bytes:
     """Before it is cut: half a secret is not found any more. The receiver itself may have ended within one."""
     custom = tuple(value for name, value in sent_headers if not _is_ours(name))
     spelled = spellings(custom, shortest=_SHORTEST_SECRET)
-    text = without_signing_secrets(heard.decode("latin-1"))
+    text = without_signing_secrets(received.decode("latin-1"))
     return without(without_cut(text, spelled), spelled).encode("latin-1")
 
 
-def _escaped(heard: bytes) -> str:
+def _escaped(received: bytes) -> str:
     """Printable, and no longer than what there is room for."""
-    pieces = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in heard[:_SHOWN]]
+    pieces = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in received[:_SHOWN]]
     sizes = accumulate(map(len, pieces))
     shown = [piece for piece, size in zip(pieces, sizes, strict=True) if size <= _SHOWN]
-    return "".join(shown) + ("…" if len(shown) < len(heard) else "")
+    return "".join(shown) + ("…" if len(shown) < len(received) else "")
 
 
 def _is_ours(name: str) -> bool:

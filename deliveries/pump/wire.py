@@ -8,8 +8,8 @@ is not used again.
 from collections.abc import Iterator
 
 from aiohttp import StreamReader
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import HttpProcessingError
+
+from deliveries.pump.aiohttp_internals import HttpProcessingError, ResponseHandler
 
 # The most that the head of an answer may be (bytes): each header, and all of it.
 MAX_HEADER = 64 * 1024
@@ -35,7 +35,7 @@ class Wire(ResponseHandler):
     # Whether it has carried a request.
     used = False
     # The first bytes of the answer to the current request.
-    heard = b""
+    received = b""
     _peer: str | None = None
     # Whether the head of the answer is complete; interim answers do not count.
     _has_head = False
@@ -49,7 +49,7 @@ class Wire(ResponseHandler):
     def start_request(self) -> bool:
         """Get ready for an answer; says whether the connection has carried a request before."""
         reused, self.used = self.used, True
-        self.heard, self._has_head, self._head_count, self._body_size, self._lines = b"", False, 0, 0, None
+        self.received, self._has_head, self._head_count, self._body_size, self._lines = b"", False, 0, 0, None
         # Nothing is unpacked (a bomb stays small), and a fast receiver cannot fill our memory before it is cut off.
         self.set_response_params(
             read_until_eof=True,
@@ -72,8 +72,8 @@ class Wire(ResponseHandler):
         if not data or self._parser is None:
             super().data_received(data)
             return
-        if not self._has_head and len(self.heard) < REMEMBERED:
-            self.heard = (self.heard + data)[:REMEMBERED] if self.heard else data[:REMEMBERED]
+        if not self._has_head and len(self.received) < REMEMBERED:
+            self.received = (self.received + data)[:REMEMBERED] if self.received else data[:REMEMBERED]
         rest = data
         while rest and not self._has_head and self._exception is None:
             rest = self._take_head(rest)
@@ -156,7 +156,7 @@ class Wire(ResponseHandler):
         self.set_exception(HttpProcessingError(message=word))
 
 
-def parser_s_word(message: str) -> str:
+def parse_failure(message: str) -> str:
     """What the parser says is wrong, without the bytes it quotes."""
     if message.startswith("Got more than"):
         return f"a header of more than {MAX_HEADER // 1024} KiB"
