@@ -1,12 +1,14 @@
 """What the console's templates say in words. Everything a receiver sent stays escaped: nothing here is marked safe."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django import template
+from django.template.context import Context
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from deliveries.console import words
@@ -14,11 +16,43 @@ from subscriptions import ids
 
 register = template.Library()
 
+
+@register.simple_block_tag(takes_context=True)
+def action(
+    context: Context,
+    content: str,
+    url: str,
+    id: str,
+    name: str,
+    question: str,
+    *,
+    icon: str = "",
+    tone: str = "",
+    confirm: str = "",
+    why: str | None = "optional",
+    overlap: bool = False,
+    until: datetime | None = None,
+    **fields: str,
+) -> SafeString:
+    """A button, and the dialog it opens: the question, `content` for what will happen, and a form sent to `url`.
+
+    `fields` are hidden fields of the form, and `why` says whether it asks for a reason: `optional`, `required` or not
+    (None). `overlap` asks how long the old secret signs beside the new one; `until` is the end of a running rotation.
+    """
+    assert context.template
+    values = {
+        "text": content, "url": url, "id": id, "name": name, "question": question, "icon": icon, "tone": tone,
+        "confirm": confirm or name, "confirm_tone": "danger" if overlap and until else tone or "primary",
+        "why": why, "overlap": overlap, "until": until, "fields": fields, "csrf_token": context.get("csrf_token"),
+    }  # fmt: skip
+    return context.template.engine.get_template("console/action.html").render(context.new(values))
+
+
 _STATE_TONES = {
     "delivered": "good", "active": "good", "done": "good", "recovered": "good", "breaker_closed": "good",
     "resumed": "good", "dead": "bad", "disabled": "bad", "breaker_opened": "bad", "pending": "wait",
     "retrying": "wait", "paused": "wait", "warning": "wait", "held": "wait", "running": "live", "in_flight": "live",
-    "failing": "wait",
+    "failing": "wait", "pass": "good", "fail": "bad", "warn": "wait",
 }  # fmt: skip
 
 
@@ -71,6 +105,12 @@ def kind(error_kind: str) -> str:
 @register.filter
 def outcome(attempt: Any) -> str:
     return words.outcome(attempt.status_code, attempt.error_kind)
+
+
+@register.filter
+def headers(pairs: Iterable[tuple[str, str]]) -> SafeString:
+    """One header per line, for a `<pre>`."""
+    return format_html_join("\n", "<b>{}:</b> {}", pairs)
 
 
 @register.filter
