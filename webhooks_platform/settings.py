@@ -12,7 +12,7 @@ import environ
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-from webhooks_platform.local import addresses
+from webhooks_platform import addresses
 
 # Lets classes name their type parameters (`ModelAdmin[Event]`) at run time too.
 django_stubs_ext.monkeypatch()
@@ -138,8 +138,9 @@ REDIS_TIMEOUT_SECONDS = env.float("REDIS_TIMEOUT_SECONDS", default=0.2)
 
 # ── Celery ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# kombu spells a unix socket differently from redis-py.
-CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+# Celery's broker: Redis, unless another one is named, e.g. amqp://user:password@rabbitmq:5672//. The bell, hints and
+# rate limits stay on REDIS_URL. kombu spells a unix socket differently from redis-py.
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=REDIS_URL).replace("unix://", "redis+socket://", 1)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "background"
 CELERY_TASK_ROUTES = {"deliveries.deliver_due": {"queue": "deliveries"}}
@@ -154,7 +155,11 @@ CELERY_DB_REUSE_MAX = 2**31
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # No message is precious: publishing fails fast, and the sweep makes up for it.
 CELERY_TASK_PUBLISH_RETRY = False
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
+CELERY_BROKER_CONNECTION_TIMEOUT = 1.0
+# Redis alone knows these.
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {"socket_connect_timeout": 1.0, "socket_timeout": 5.0} if CELERY_BROKER_URL.startswith("redis") else {}
+)
 
 # ── Secrets at rest ──────────────────────────────────────────────────────────────────────────────────────────────────
 

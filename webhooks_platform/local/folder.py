@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhooks_platform.local import addresses
+from webhooks_platform import addresses
 
 
 class SetupError(Exception):

@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 import psycopg
 
-from webhooks_platform.local import accounts, addresses, leftovers
+from webhooks_platform import addresses
+from webhooks_platform.local import accounts, leftovers
 from webhooks_platform.local.children import Account, Child, Program, last_lines
 from webhooks_platform.local.folder import DataFolder, SetupError
 from webhooks_platform.local.server import RunningServer, Server, running, wheel

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import redis
 
-from webhooks_platform.local import accounts, addresses, leftovers
+from webhooks_platform import addresses
+from webhooks_platform.local import accounts, leftovers
 from webhooks_platform.local.children import Program
 from webhooks_platform.local.folder import DataFolder, SetupError
 from webhooks_platform.local.server import RunningServer, Server, running, wheel

@@ -1,4 +1,4 @@
-"""Where the embedded servers listen: unix sockets in the data folder, so every command of a clone finds them."""
+"""Default addresses of PostgreSQL and Valkey: unix sockets in the data folder, where `make up` starts both."""
 
 import hashlib
 import os
