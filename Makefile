@@ -10,11 +10,18 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 LOCKABLE := import fcntl; fcntl.flock(open(".data/lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)
 # Just enough to load the settings, and no developer's .env.
 CHECKS := ENV_FILE= SECRET_KEY=only-for-checks-and-never-used-for-anything ENCRYPTION_KEYS=k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
+# Each worker has servers of its own (tests/servers.py); one that has run out of tests takes some of another's.
+PARALLEL := --numprocesses auto --dist worksteal
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--python-version 3.11 pyproject.toml
 
+# What the transport is made of, and the tests of the transport.
+NEWEST := aiohttp httpx uvloop
+TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py tests/integration/deliveries/pump \
+	tests/integration/subscriptions/guards
+
 .DEFAULT_GOAL := help
-.PHONY: help up test fuzz fuzz-pages bench lint format install lock audit-deps clean
+.PHONY: help up test test-newest quick coverage fuzz fuzz-pages bench lint format install lock audit-deps clean
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,9 +29,26 @@ help: ## this list
 up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a demo; Ctrl-C stops it all
 	@exec $(RUN) -m webhooks_platform.local.up
 
+# Tests in parallel, then the ones of whole stacks and browsers, which have the machine to themselves.
 test: lint ## every check and every test, on servers of their own
 	@$(CHECKS) $(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
-	@exec $(RUN) -m pytest
+	@$(RUN) -m pytest $(PARALLEL) tests/unit tests/integration
+	@exec $(RUN) -m pytest tests/e2e tests/faults tests/fuzz
+
+quick: lint ## style, types, imports and the unit tests: less than a minute
+	@exec $(RUN) -m pytest $(PARALLEL) tests/unit
+
+coverage: $(VENV)/.installed-dev ## lines and branches that unit and integration tests reach, held by a floor
+	@$(RUN) -m coverage erase
+	@$(RUN) -m coverage run -m pytest $(PARALLEL) tests/unit tests/integration
+	@$(RUN) -m coverage combine --quiet
+	@exec $(RUN) -m coverage report
+
+test-newest: $(VENV)/.installed-dev ## the transport's tests on the newest aiohttp and httpx, whatever the locks say
+	@rm -rf .data/newest
+	@$(RUN) -m pip install --quiet --upgrade --target .data/newest $(NEWEST)
+	@PYTHONPATH=.data/newest $(RUN) -c 'import aiohttp, httpx; print("aiohttp", aiohttp.__version__, "httpx", httpx.__version__)'
+	@PYTHONPATH=.data/newest $(RUN) -m pytest $(TRANSPORT_TESTS)
 
 fuzz: $(VENV)/.installed-dev ## hostile requests to every API route as every role; ARGS="--minutes 10"
 	@exec $(RUN) -m tests.fuzz $(ARGS)
@@ -35,15 +59,17 @@ fuzz-pages: $(VENV)/.installed-dev ## hostile requests to every page and form as
 bench: $(VENV)/.installed-dev ## how fast, beside what the machine can do; ARGS="deliver emit --quick" for less
 	@exec $(RUN) -m benchmarks $(ARGS)
 
-lint: $(VENV)/.installed-dev ## style, types, which part may import which
+lint: $(VENV)/.installed-dev ## style, types, templates, which part may import which
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@$(RUN) -m djlint --check --quiet templates
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
-format: $(VENV)/.installed-dev ## let ruff tidy the code
+format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templates
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
+	@$(RUN) -m djlint --reformat --quiet templates
 
 install: $(VENV)/.installed-dev ## a virtual environment with everything for development
 
@@ -59,7 +85,7 @@ audit-deps: $(VENV)/.installed-dev ## known vulnerabilities of what is installed
 clean: ## remove the virtual environment, the data and all caches; .env stays
 	@test ! -e .data/lock || $(PYTHON) -c '$(LOCKABLE)' 2>/dev/null || { \
 		echo "The platform is running here. Stop it with Ctrl-C first." >&2; exit 1; }
-	rm -rf $(VENV) .data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .data .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp for each lock file, so an install happens when its list changes and not otherwise.
