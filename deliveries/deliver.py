@@ -19,14 +19,14 @@ from uuid import UUID
 import httpx
 import psycopg
 import redis.asyncio
-from psycopg_pool import PoolTimeout
 
 from deliveries import sweep
 from deliveries.claim import Claimed, claim, close_lease, renew_lease
 from deliveries.health.breaker import Breaker
 from deliveries.pump.attempt import attempt
-from deliveries.pump.database import Pool, borrow, insist
+from deliveries.pump.database import borrow, insist
 from deliveries.pump.listener import Listener
+from deliveries.pump.pool import Pool
 from deliveries.pump.ready_queue import PER_CLAIM, Turns
 from deliveries.pump.settler import Outcomes
 from deliveries.pump.slots import Slots
@@ -135,8 +135,8 @@ class Pump:
                 task.cancel()
             await self._outcomes.write_tally(whole=True)
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
-            with suppress(psycopg.Error, PoolTimeout):
-                async with self._pool.connection(timeout=_ERROR_PAUSE) as connection:
+            with suppress(psycopg.Error):
+                async with self._pool.connection(seconds=_ERROR_PAUSE) as connection:
                     for lease_id in (self._lease_id, *self._retired_leases):
                         await close_lease(connection, lease_id=lease_id)
 
@@ -180,7 +180,7 @@ class Pump:
                         share=turn.share,
                         limit=turn.limit,
                     )
-            except (psycopg.Error, PoolTimeout) as error:
+            except psycopg.Error as error:
                 logger.warning("claim.failed", extra={"fields": {"error": repr(error)}})
                 await self._start_over(turn.endpoint_ids)
                 continue
@@ -331,7 +331,7 @@ class Pump:
                     due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
                 if due and not await self._listener.share(due):
                     self._make_ready(due)
-            except (psycopg.Error, PoolTimeout) as error:
+            except psycopg.Error as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
 
     async def _renew(self) -> None:
@@ -341,7 +341,7 @@ class Pump:
                 async with borrow(self._pool) as connection:
                     await self._renew_lease(connection)
                     await self._end_retired_leases(connection)
-            except (psycopg.Error, PoolTimeout) as error:
+            except psycopg.Error as error:
                 logger.warning("lease.failed", extra={"fields": {"error": repr(error)}})
 
     async def _end_retired_leases(self, connection: psycopg.AsyncConnection) -> None:

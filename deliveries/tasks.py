@@ -20,13 +20,12 @@ from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.conf import settings
 from django.utils import timezone
-from psycopg_pool import AsyncConnectionPool
 
 from deliveries import bell, replay, sweep
 from deliveries.deliver import Options, Pump
 from deliveries.health.breaker import Breaker
 from deliveries.pump import database
-from deliveries.pump.database import Pool
+from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
 from deliveries.statistics import rollup
@@ -170,7 +169,7 @@ class Engine:
 
     async def _run(self) -> None:
         if self._kept is None:
-            self._kept = await _keep()
+            self._kept = _keep()
         pump = Pump(
             pool=self._kept.pool, bell_client=self._kept.bell_client, transport=self._kept.transport, options=options()
         )
@@ -199,7 +198,7 @@ class _Kept:
     transport: GuardedTransport
 
 
-async def _keep() -> _Kept:
+def _keep() -> _Kept:
     # A connection is a file, and the usual limit of 1,024 is for programs that have a few.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -207,12 +206,8 @@ async def _keep() -> _Kept:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    pool: Pool = AsyncConnectionPool(
-        database.conninfo(), min_size=2, max_size=4, open=False, kwargs=database.session(), name="pump"
-    )
-    await pool.open()
     return _Kept(
-        pool=pool,
+        pool=database.new_pool(),
         # A pop waits for up to a second for the bell; the socket must wait longer than that.
         bell_client=redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=5),
         transport=GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None),

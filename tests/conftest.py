@@ -15,13 +15,11 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from django.test import Client
 from django.test.client import ClientHandler
-from psycopg_pool import AsyncConnectionPool
 
 from deliveries import bell, sweep, tasks
 from deliveries.api.emit import quickly
 from deliveries.deliver import Pump
 from deliveries.pump import database
-from deliveries.pump.database import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.statistics import counters
 from subscriptions import consumers, keys
@@ -139,9 +137,7 @@ class PumpRunner:
     async def _run(self, transport: httpx.AsyncBaseTransport | None, changes: dict[str, Any]) -> int:
         before = await asyncio.to_thread(successes)
         options = replace(tasks.options(), **{"idle_seconds": 60, "sweep_seconds": 0.05, **changes})
-        pool: Pool = AsyncConnectionPool(
-            database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True}
-        )
+        pool = database.new_pool()
         client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
         carrier = transport or GuardedTransport(policy=policy())
         async with pool, client, carrier:

@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import ReadOnlySqlTransaction
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from deliveries.pump.pool import Pool
 
 # After a failed statement, before the next try (seconds).
 _ERROR_PAUSE = 0.5
@@ -20,7 +22,6 @@ _DJANGO_ONLY = {
     "isolation_level", "assume_role",
 }  # fmt: skip
 
-Pool = AsyncConnectionPool[psycopg.AsyncConnection]
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,10 @@ def conninfo() -> str:
 def session() -> dict[str, Any]:
     """What is no part of the address: where old PgBouncers stand between, nothing is prepared."""
     return {"autocommit": True, "prepare_threshold": connection.get_connection_params()["prepare_threshold"]}
+
+
+def new_pool() -> Pool:
+    return Pool(partial(psycopg.AsyncConnection.connect, conninfo(), **session()))
 
 
 @asynccontextmanager
@@ -56,6 +61,6 @@ async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[
         try:
             async with borrow(pool) as connection:
                 return await run(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction, PoolTimeout) as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction) as error:
             logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
             await asyncio.sleep(_ERROR_PAUSE)

@@ -18,7 +18,8 @@ import psycopg
 
 from deliveries.claim import Claimed
 from deliveries.health.breaker import Breaker
-from deliveries.pump.database import Pool, insist
+from deliveries.pump.database import insist
+from deliveries.pump.pool import Pool
 from deliveries.pump.release import LOCKED, release
 from deliveries.settle import Outcome, Settled, settle
 from deliveries.statistics import counters
@@ -89,7 +90,7 @@ class Outcomes:
 
     async def write_tally(self, *, whole: bool = False) -> None:
         with suppress(psycopg.Error):
-            async with self._pool.connection(timeout=_TALLY_TIMEOUT) as connection:
+            async with self._pool.connection(seconds=_TALLY_TIMEOUT) as connection:
                 await counters.flush(self._tally, connection, whole=whole)
 
     async def _gather(self) -> None:

@@ -17,6 +17,8 @@ from deliveries.pump import database
 
 BEAT = "beat"
 EVERY_SECONDS = 5.0
+# After a failure, before the next try (seconds).
+_ERROR_PAUSE = 1.0
 
 BEAT_PULSE = """
     INSERT INTO deliveries_pulse (name, at) VALUES (%(name)s, now())
@@ -67,4 +69,4 @@ def _run(name: str) -> None:
                 connection.execute(SAY_GOODBYE, {"name": name})
         except psycopg.Error as error:  # A database that is away has louder messengers.
             logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
-            _ended.wait(EVERY_SECONDS)
+            _ended.wait(_ERROR_PAUSE)

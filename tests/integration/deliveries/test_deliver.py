@@ -22,7 +22,6 @@ import stripe
 from django.conf import settings
 from django.db import connection
 from django.db.models.expressions import RawSQL
-from psycopg_pool import AsyncConnectionPool
 from standardwebhooks import Webhook
 
 from deliveries import bell, tasks
@@ -30,8 +29,8 @@ from deliveries.deliver import Pump
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, Event, Lease
 from deliveries.pump import database
-from deliveries.pump.database import Pool
 from deliveries.pump.listener import Listener
+from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from subscriptions import endpoints
 from subscriptions.guards.targets import policy
@@ -164,14 +163,7 @@ async def running_pumps(
     async with AsyncExitStack() as stack:
         running = {}
         for _ in range(count):
-            pool: Pool = AsyncConnectionPool(
-                database.conninfo(),
-                connection_class=connection_class,
-                min_size=1,
-                max_size=4,
-                open=False,
-                kwargs={"autocommit": True},
-            )
+            pool = Pool(partial(connection_class.connect, database.conninfo(), autocommit=True))
             client = redis.asyncio.Redis.from_url(redis_url or settings.REDIS_URL, socket_timeout=5)
             carrier = transport or GuardedTransport(policy=policy())
             for resource in (pool, client, carrier):
@@ -469,12 +461,12 @@ def test_f_a_claim_whose_answer_is_lost_goes_out_again_although_its_worker_lives
     endpoint = new_endpoint(acme, max_in_flight=1)
     accept(acme, 2)
 
-    class LosesAnAnswer(AsyncConnectionPool[psycopg.AsyncConnection]):
+    class LosesAnAnswer(Pool):
         lost = 0
 
         @asynccontextmanager
-        async def connection(self, timeout: float | None = None) -> AsyncIterator[psycopg.AsyncConnection]:  # noqa: ASYNC109
-            async with super().connection(timeout) as own:
+        async def connection(self, *, seconds: float = 30) -> AsyncIterator[psycopg.AsyncConnection]:
+            async with super().connection(seconds=seconds) as own:
                 yield own
                 cursor = await own.execute("SELECT count(*) FROM deliveries_delivery WHERE state = 'in_flight'")
                 [claimed] = await cursor.fetchone() or [0]
@@ -483,7 +475,7 @@ def test_f_a_claim_whose_answer_is_lost_goes_out_again_although_its_worker_lives
                     raise psycopg.OperationalError("the connection is gone")
 
     async def main() -> None:
-        pool = LosesAnAnswer(database.conninfo(), min_size=1, max_size=4, open=False, kwargs={"autocommit": True})
+        pool = LosesAnAnswer(partial(psycopg.AsyncConnection.connect, database.conninfo(), autocommit=True))
         client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
         options = replace(tasks.options(), idle_seconds=60, sweep_seconds=0.05, renew_seconds=0.1)
         async with pool, client, answering(200) as transport, asyncio.timeout(60):
@@ -506,20 +498,14 @@ def test_f_a_server_that_takes_no_writes_any_more_is_left_for_its_successor(acme
     """A primary that was demoted in place looks healthy to a pool, and would be asked for an hour."""
     made: list[psycopg.AsyncConnection] = []
 
-    async def demote_the_first(own: psycopg.AsyncConnection) -> None:
+    async def demote_the_first() -> psycopg.AsyncConnection:
+        own = await psycopg.AsyncConnection.connect(database.conninfo(), **database.session())
         await own.execute(f"SET default_transaction_read_only = {'off' if made else 'on'}")
         made.append(own)
+        return own
 
     async def main() -> int:
-        pool: Pool = AsyncConnectionPool(
-            database.conninfo(),
-            min_size=1,
-            max_size=1,
-            open=False,
-            kwargs=database.session(),
-            configure=demote_the_first,
-        )
-        async with pool, asyncio.timeout(60):
+        async with Pool(demote_the_first, size=1) as pool, asyncio.timeout(60):
             change = "UPDATE subscriptions_consumer SET name = 'New'"
             return (await database.insist(pool, lambda own: own.execute(change))).rowcount
 
@@ -928,19 +914,16 @@ def test_a_pump_told_to_stop_ends_although_the_database_is_away(redis_client: "r
     """Regression: it tried to open its lease for ever, and a deploy had to kill it."""
 
     async def main() -> None:
-        away: Pool = AsyncConnectionPool(
-            f"host=127.0.0.1 port={free_port()} dbname=webhooks connect_timeout=2", min_size=1, max_size=1, open=False
-        )
+        address = f"host=127.0.0.1 port={free_port()} dbname=webhooks connect_timeout=2"
+        away = Pool(partial(psycopg.AsyncConnection.connect, address))
         client = redis.asyncio.Redis.from_url(settings.REDIS_URL)
         async with client, answering(200) as transport, asyncio.timeout(60):
-            await away.open()
             pump = Pump(pool=away, bell_client=client, transport=transport, options=tasks.options())
             running = asyncio.create_task(pump.run())
             await asyncio.wait([running], timeout=0.1)
             assert not running.done()
             pump.stop()
             await running
-            await away.close()
 
     asyncio.run(main())
 
