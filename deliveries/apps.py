@@ -1,8 +1,12 @@
 """What has to be known before the first connection to the database is made."""
 
+from pathlib import Path
+
 from django.apps import AppConfig
+from django.conf import settings
 
 from deliveries.sql import arrays
+from subscriptions import fail_points
 
 
 class DeliveriesConfig(AppConfig):
@@ -10,3 +14,5 @@ class DeliveriesConfig(AppConfig):
 
     def ready(self) -> None:
         arrays.teach_psycopg()
+        if settings.FAIL_POINTS_DIR and (settings.FAIL_POINTS_ALLOWED or settings.DEBUG):
+            fail_points.turn_on(Path(settings.FAIL_POINTS_DIR))

@@ -31,7 +31,7 @@ from deliveries.pump.ready_queue import PER_CLAIM, Turns
 from deliveries.pump.settler import Outcomes
 from deliveries.pump.slots import Slots
 from deliveries.statistics import counters
-from subscriptions import ids
+from subscriptions import fail_points, ids
 
 # The last few free slots wait so long at most for others, before they are claimed for (seconds).
 _GATHER_SLOTS = 0.1
@@ -184,6 +184,8 @@ class Pump:
                 logger.warning("claim.failed", extra={"fields": {"error": repr(error)}})
                 await self._start_over(turn.endpoint_ids)
                 continue
+            if claimed.deliveries:
+                fail_points.reach("claim.after_commit")
             self._start(claimed.deliveries)
             passed_over = self._turns.over(turn, claimed)
             self._note_room()

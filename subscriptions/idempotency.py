@@ -17,6 +17,7 @@ import redis
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from subscriptions import fail_points
 from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import IdempotencyRecord
 from subscriptions.vault import vault
@@ -116,6 +117,7 @@ def once(scope: Scope | None, work: Callable[[], Answer], *, one_statement: bool
     try:
         with transaction.atomic():
             answer = work()
+            fail_points.reach("accept.before_commit")
             if not _store(scope, answer):
                 raise _Taken
             return answer

@@ -25,6 +25,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
         ("E006", _networks),
         ("E007", _choices),
         ("E008", _sign_on),
+        ("E009", _fail_points),
     ]
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
@@ -158,4 +159,12 @@ def _sign_on() -> Iterator[Finding]:
         yield (
             "Nobody could log in: passwords are off, and so is sign-on.",
             "Set OIDC_ISSUER, or CONSOLE_PASSWORD_LOGIN=true.",
+        )
+
+
+def _fail_points() -> Iterator[Finding]:
+    if settings.FAIL_POINTS_DIR and not (settings.FAIL_POINTS_ALLOWED or settings.DEBUG):
+        yield (
+            "FAIL_POINTS_DIR is set: whoever can write to that folder could kill this process.",
+            "Unset it. Only a fault test sets it, together with FAIL_POINTS_ALLOWED=true.",
         )

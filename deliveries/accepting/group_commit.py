@@ -25,7 +25,7 @@ from deliveries.accepting.cache import Known
 from deliveries.accepting.insert import Belief, Stored, Written, is_plain, store_if_still_true
 from deliveries.ingest import NewEvent, default_api_version, log_accepted, render
 from deliveries.statistics import counters
-from subscriptions import idempotency, ids
+from subscriptions import fail_points, idempotency, ids
 from subscriptions.idempotency import Scope
 from subscriptions.limits.batcher import Together
 from subscriptions.schemas.work import Work
@@ -170,6 +170,7 @@ def _answers(emits: Sequence[_Ready], own: BaseDatabaseWrapper) -> dict[int, byt
     except DatabaseError:
         # One of them cannot be stored, and so none was. Each finds out by itself.
         return {}
+    fail_points.reach("accept.after_commit")
     bell.ring_members(written.ready)
     counters.count_accepted([event.consumer_id for event in written.stored])
     # Single events of one moment share a line; a batch has its own.
@@ -190,6 +191,7 @@ def _store(emits: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
         if whole and not done:
             raise _Undone
         answers = {id(each): each.emit.show(each.gathered) for each in done}
+        fail_points.reach("accept.before_commit")
         scoped = [(each.emit.scope, answers[id(each)]) for each in done]
         if not idempotency.keep([(scope, answer) for scope, answer in scoped if scope]):
             raise _Undone

@@ -22,7 +22,7 @@ from deliveries.browse.times import BadTime, read_time
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
 from deliveries.models import Delivery, DeliveryState, Event
 from deliveries.statistics import counters
-from subscriptions import ids
+from subscriptions import fail_points, ids
 from subscriptions.access.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 from subscriptions.api.authentication import caller
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, page, read_cursor
@@ -169,6 +169,7 @@ def _emit(
 def _accepted(new_events: Sequence[NewEvent], show: Callable[[Outcome], tuple[int, Any]]) -> tuple[int, Any]:
     """Inside the transaction that also stores the answer; the bell rings only once that has committed."""
     outcome = ingest.accept(new_events, now=timezone.now())
+    transaction.on_commit(lambda: fail_points.reach("accept.after_commit"))
     transaction.on_commit(lambda: bell.ring_members(outcome.ready))
     transaction.on_commit(lambda: _count(outcome))
     return show(outcome)

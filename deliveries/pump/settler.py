@@ -23,7 +23,7 @@ from deliveries.pump.pool import Pool
 from deliveries.pump.release import LOCKED, release
 from deliveries.settle import Outcome, Settled, settle
 from deliveries.statistics import counters
-from subscriptions import ids
+from subscriptions import fail_points, ids
 
 # Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds).
 _GATHER_SECONDS = 0.05
@@ -80,6 +80,7 @@ class Outcomes:
         await self._gather()
         self._any.clear()
         batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        fail_points.reach("settle.before_write")
         settled = await self._settled([outcome for _, outcome in batch])
         for delivery, outcome in batch:
             self._remember_health(outcome)

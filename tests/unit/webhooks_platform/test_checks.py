@@ -64,6 +64,7 @@ def test_the_tests_own_settings_are_sane() -> None:
         ),
         ({"OIDC_ISSUER": "x", **CLIENT}, "E008", "no group may enter", "OIDC_OPERATOR_GROUPS"),
         ({"CONSOLE_PASSWORD_LOGIN": False}, "E008", "Nobody could log in", "CONSOLE_PASSWORD_LOGIN=true"),
+        ({"FAIL_POINTS_DIR": "/points"}, "E009", "could kill this process", "Unset it"),
         ({"UNKNOWN_EVENT_TYPES": "allow"}, "E007", "UNKNOWN_EVENT_TYPES is 'allow'", "`register` or `refuse`"),
         ({"DELIVERY_SIGNATURE_SCHEME": "hmac"}, "E007", "DELIVERY_SIGNATURE_SCHEME is 'hmac'", "timestamped, standard"),
     ],
@@ -105,3 +106,11 @@ def test_a_process_that_runs_no_checks_stops_with_every_fix_in_its_last_words(se
 
 def test_a_process_with_sane_settings_goes_on() -> None:
     refuse_nonsense()
+
+
+@pytest.mark.parametrize("allowance", ["FAIL_POINTS_ALLOWED", "DEBUG"])
+def test_fail_points_need_an_allowance_of_their_own_or_debug(settings: Settings, allowance: str) -> None:
+    settings.FAIL_POINTS_DIR = "/points"
+    setattr(settings, allowance, True)
+
+    assert findings() == []
