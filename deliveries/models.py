@@ -10,29 +10,9 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from deliveries.sql.xid8 import FeedTransaction, Xid8Field
 from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
-
-
-class Xid8Field(models.Field[str, str]):
-    """PostgreSQL's 64-bit transaction id: the order in which events became visible to readers of the feed."""
-
-    def db_type(self, connection: object) -> str:
-        return "xid8"
-
-
-class CurrentTransaction(models.Func):
-    """Named by the first migration."""
-
-    template = "pg_current_xact_id()"
-    output_field = Xid8Field()
-
-
-class FeedTransaction(models.Func):
-    """The current transaction as the feed counts: see feed.py about restored dumps."""
-
-    template = "webhooks_feed_xid(pg_current_xact_id())"
-    output_field = Xid8Field()
 
 
 class Event(models.Model):
@@ -329,10 +309,9 @@ class Replay(models.Model):
     position_key = models.UUIDField(null=True, blank=True)
     # When it last had its turn: see fair_turns.py.
     turn_at = models.DateTimeField(db_default=Now())
-    # What became of what it put back, as far as that is counted: see replaying/results.py. Null for those that ended
-    # before this was counted.
-    delivered = models.PositiveIntegerField(null=True, blank=True)
-    dead_again = models.PositiveIntegerField(null=True, blank=True)
+    # What became of what it put back, as far as that is counted: see replaying/results.py.
+    delivered = models.PositiveIntegerField(default=0)
+    dead_again = models.PositiveIntegerField(default=0)
     # Up to which delivery the current round of counting has come.
     counted_to = models.UUIDField(null=True, blank=True)
     # Up to when due times were given out: the next delivery is due then, or now if that has passed.

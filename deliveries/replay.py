@@ -22,7 +22,8 @@ from django.utils import timezone
 from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
 from deliveries.browse.matched import matched
-from deliveries.browse.walk import Batch, next_batch, position_of
+from deliveries.browse.source import Position
+from deliveries.browse.walk import Batch, next_batch
 from deliveries.models import Delivery, Housekeeping, Replay, ReplayStatus
 from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 from subscriptions.models import Consumer
@@ -198,8 +199,6 @@ def start(
             why=why[:500],  # as much as the column holds
             matched=found.count,
             matched_is_minimum=found.is_more,
-            delivered=0,
-            dead_again=0,
         )
     replay.refresh_from_db()
     return replay
@@ -314,8 +313,9 @@ def _advance_once(replay_id: UUID) -> _Turn:
 
 
 def _next_batch(replay: Replay, size: int) -> Batch:
-    wanted = Filter.read(replay.filter)
-    after = position_of(wanted, key=replay.position_key, delivery_id=replay.position)
+    wanted, after = Filter.read(replay.filter), None
+    if replay.position is not None and replay.position_key is not None:
+        after = Position(replay.position_key, replay.position)
     # Finished before the job began: what dies again under it waits for somebody to look.
     return next_batch(wanted, size=size, after=after, finished_by=replay.created_at)
 

@@ -1,13 +1,12 @@
 """What an endpoint keeps sealed, and where: each value is bound to its table, its column and its row (S09).
 
-A sealed value that is moved to another row or another column does not open. Values from before were bound to the row
-alone; they still open, and `reencrypt` binds them anew.
+A sealed value that is moved to another row or another column does not open.
 """
 
 from typing import Literal
 from uuid import UUID
 
-from subscriptions.vault import Vault, VaultError
+from subscriptions.vault import Vault
 
 Column = Literal["secret_encrypted", "previous_secret_encrypted", "headers_encrypted"]
 
@@ -20,28 +19,11 @@ def seal(vault: Vault, plain: str, *, endpoint_id: UUID, column: Column) -> byte
 
 def unseal(vault: Vault, sealed: bytes, *, endpoint_id: UUID, column: Column) -> str:
     """`VaultError` when its key is missing, or it belongs elsewhere."""
-    try:
-        return vault.open(sealed, belongs_to=_place(endpoint_id, column))
-    except VaultError as error:
-        try:
-            return vault.open(sealed, belongs_to=str(endpoint_id))
-        except VaultError:
-            raise error from None
+    return vault.open(sealed, belongs_to=_place(endpoint_id, column))
 
 
 def move(vault: Vault, sealed: bytes, *, endpoint_id: UUID, old: Column, new: Column) -> bytes:
     return seal(vault, unseal(vault, sealed, endpoint_id=endpoint_id, column=old), endpoint_id=endpoint_id, column=new)
-
-
-def is_current(vault: Vault, sealed: bytes, *, endpoint_id: UUID, column: Column) -> bool:
-    """Whether it is sealed under the first key, and bound to its column."""
-    if not vault.is_current(sealed):
-        return False
-    try:
-        vault.open(sealed, belongs_to=_place(endpoint_id, column))
-    except VaultError:
-        return False
-    return True
 
 
 def _place(endpoint_id: UUID, column: Column) -> str:

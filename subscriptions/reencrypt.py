@@ -1,14 +1,11 @@
-"""Moves every sealed value to the first key of ENCRYPTION_KEYS, so that an old key can be taken out of the list.
-
-Values that were sealed for their row alone are bound to their column as well.
-"""
+"""Moves every sealed value to the first key of ENCRYPTION_KEYS, so that an old key can be taken out of the list."""
 
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from django.db import transaction
 
-from subscriptions.endpoint_secrets import COLUMNS, is_current, move
+from subscriptions.endpoint_secrets import COLUMNS, move
 from subscriptions.models import Endpoint
 from subscriptions.vault import Vault
 
@@ -44,8 +41,7 @@ def _reencrypt(endpoint_id: UUID, vault: Vault) -> bool:
     changes = {
         column: move(vault, bytes(sealed), endpoint_id=endpoint_id, old=column, new=column)
         for column in COLUMNS
-        if (sealed := getattr(endpoint, column)) is not None
-        and not is_current(vault, bytes(sealed), endpoint_id=endpoint_id, column=column)
+        if (sealed := getattr(endpoint, column)) is not None and not vault.is_current(bytes(sealed))
     }
     if changes:
         Endpoint.objects.filter(id=endpoint_id).update(**changes)

@@ -1,6 +1,6 @@
 """deliveries/{id}/replay/ and replays/: deliveries again, one or many."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from deliveries.actions import deliveries as delivery_actions
 from deliveries.actions import replays as actions
 from deliveries.api.deliveries import delivery_or_404
 from deliveries.api.events import event_or_404
-from deliveries.api.show import show_delivery, show_replay, show_results
+from deliveries.api.show import show_delivery, show_replay
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.browse.times import BadTime, read_time
@@ -139,7 +139,7 @@ class ReplayDetail(ApiView):
     def get(self, request: Request, replay: str) -> Response:
         """The job, and what has become of the deliveries that it put back."""
         found = replay_or_404(request, replay)
-        return Response(show_replay(found) | show_results(results(found)))
+        return Response(show_replay(found) | asdict(results(found)))
 
 
 class ReplayCancel(ApiView):

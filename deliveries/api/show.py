@@ -1,6 +1,5 @@
 """What goes out: events, deliveries and attempts, with the contract's field names."""
 
-from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -9,7 +8,6 @@ from deliveries.accepting.insert import Stored
 from deliveries.endpoint_tests.test_event import Trial
 from deliveries.ingest import show_time
 from deliveries.models import Attempt, Delivery, Event, Replay
-from deliveries.replaying.results import Results
 from deliveries.send import Answered
 from subscriptions import ids
 
@@ -78,11 +76,6 @@ def show_replay(replay: Replay) -> dict[str, Any]:
     }
     # Too many to count before they go: the job counts on as it goes.
     return shown | ({"matched_is_minimum": True} if replay.matched_is_minimum else {})
-
-
-def show_results(results: Results | None) -> dict[str, Any]:
-    """Of what was put back; nothing for jobs of before this was counted."""
-    return {} if results is None else asdict(results)
 
 
 def show_trial(trial: Trial) -> dict[str, Any]:

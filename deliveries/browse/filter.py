@@ -53,11 +53,10 @@ class Filter:
             dead_reason=stored["dead_reason"],
             since=stored["since"] and datetime.fromisoformat(stored["since"]),
             until=stored["until"] and datetime.fromisoformat(stored["until"]),
-            # Jobs stored by earlier releases do not have these.
-            error_kind=stored.get("error_kind"),
-            event_id=UUID(stored["event_id"]) if stored.get("event_id") else None,
-            ordering_key=stored.get("ordering_key"),
-            delivery_ids=_uuids(stored.get("delivery_ids")),
+            error_kind=stored["error_kind"],
+            event_id=stored["event_id"] and UUID(stored["event_id"]),
+            ordering_key=stored["ordering_key"],
+            delivery_ids=_uuids(stored["delivery_ids"]),
         )
 
     @property

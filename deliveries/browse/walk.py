@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from deliveries.browse.filter import Filter
-from deliveries.browse.source import Position, Source, fetch, order_of, source
+from deliveries.browse.source import Position, Source, fetch, source
 from deliveries.models import Delivery
 
 
@@ -54,13 +54,6 @@ def next_batch(
     positions, following, _ = _positions(found, size=size, after=after, forward=True)
     last = following or (positions[-1] if positions else after)
     return Batch([position.id for position in positions], last, is_last=following is None)
-
-
-def position_of(wanted: Filter, *, key: UUID | None, delivery_id: UUID | None) -> Position | None:
-    """A stored position. Without its key where one is needed (from an earlier release), the walk begins anew."""
-    if delivery_id is None or (key is None and order_of(wanted) != "id"):
-        return None
-    return Position(key or delivery_id, delivery_id)
 
 
 def _positions(

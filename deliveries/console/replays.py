@@ -109,17 +109,17 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     )
 
 
-def _every(job: Replay, found: Results | None) -> int | None:
+def _every(job: Replay, found: Results) -> int | None:
     """How often the page asks anew (seconds); None when nothing changes any more."""
-    if job.finished_at is None or (found and found.waiting and timezone.now() - job.finished_at < _SOON):
+    if job.finished_at is None or (found.waiting and timezone.now() - job.finished_at < _SOON):
         return _EVERY
-    return _EVERY_WHILE_WAITING if found and found.waiting else None
+    return _EVERY_WHILE_WAITING if found.waiting else None
 
 
-def _shares(job: Replay, found: Results | None) -> list[tuple[str, int, int]]:
+def _shares(job: Replay, found: Results) -> list[tuple[str, int, int]]:
     """The bar of what became of them: each part's name, where it begins, and its width, in thousandths."""
     shares, start = [], 0
-    for name, count in (("delivered", found.delivered), ("dead", found.dead_again)) if found else ():
+    for name, count in (("delivered", found.delivered), ("dead", found.dead_again)):
         width = 1000 * count // max(1, job.replayed)
         shares.append((name, start, width))
         start += width

@@ -92,13 +92,11 @@ class Results:
     waiting: int
 
 
-def results(replay: Replay) -> Results | None:
-    """As of now; of a large job, as of the last count, some seconds ago. None for jobs of earlier releases."""
+def results(replay: Replay) -> Results:
+    """As of now; of a large job, as of the last count, some seconds ago."""
     with connection.cursor() as cursor:
         cursor.execute(RESULTS, {"replay_id": replay.id, "limit": _WINDOW})
-        row = cursor.fetchone()
-    if row is None or row[1] is None:
-        return None
+        row = cursor.fetchone() or (0, 0, 0, 0, 0)
     replayed, delivered, dead_again = row[0], row[1] + row[3], row[2] + row[4]
     return Results(delivered, dead_again, max(0, replayed - delivered - dead_again))
 

@@ -58,9 +58,7 @@ SUM_UP = """
         accepted = excluded.accepted, delivered = excluded.delivered, failed = excluded.failed, dead = excluded.dead,
         durations = excluded.durations, latencies = excluded.latencies
 """
-"""One hour from its minutes, or one day from its hours, for every subject that had any.
-
-Takes the place of what processes from before wrote for it, who counted hours and days themselves.
+"""One hour from its minutes, or one day from its hours, for every subject that had any. Run twice, it changes nothing.
 """
 
 
@@ -74,7 +72,7 @@ def sum_up(*, now: datetime) -> None:
 @transaction.atomic
 def _sum_up_next(span: Span, *, now: datetime) -> bool:
     """Whether there was something to sum up, and nobody else at it."""
-    Housekeeping.objects.get_or_create(name=_mark(span), defaults={"position": ids.first_at(summed_until(span))})
+    Housekeeping.objects.get_or_create(name=_mark(span), defaults={"position": ids.first_at(_BEGINNING)})
     mark = Housekeeping.objects.select_for_update(skip_locked=True).filter(name=_mark(span)).first()
     at = mark and _next(span, since=ids.made_at(mark.position))
     if not mark or not at or at + _LENGTHS[span] + _GRACE > now:
@@ -97,11 +95,9 @@ def rows(span: Span, *, since: datetime) -> Q:
 
 
 def summed_until(span: Span) -> datetime:
-    """Where the next sum begins: there is a mark, or the rows for everything tell until the first one is set."""
-    if mark := Housekeeping.objects.filter(name=_mark(span)).first():
-        return ids.made_at(mark.position)
-    last = Tally.objects.filter(span=span, subject_id=EVERYTHING).order_by("-at").values_list("at", flat=True).first()
-    return _BEGINNING if last is None else last + _LENGTHS[span]
+    """Where the next sum begins."""
+    mark = Housekeeping.objects.filter(name=_mark(span)).first()
+    return ids.made_at(mark.position) if mark else _BEGINNING
 
 
 def _mark(span: Span) -> str:

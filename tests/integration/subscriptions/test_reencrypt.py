@@ -59,24 +59,6 @@ def test_s09_a_value_moved_to_another_column_of_its_row_does_not_open(
             unseal(parse_keys([OLD]), bytes(getattr(endpoint, other)), endpoint_id=endpoint.id, column=column)
 
 
-def test_a_value_that_was_bound_to_its_row_alone_still_opens_and_is_bound_to_its_column(
-    sealed: tuple[Endpoint, str, str],
-) -> None:
-    endpoint, first, second = sealed
-    vault = parse_keys([OLD])
-    Endpoint.objects.filter(id=endpoint.id).update(
-        secret_encrypted=vault.seal("as before", belongs_to=str(endpoint.id))
-    )
-    assert opened(endpoint, vault)[0] == "as before"
-
-    assert [reencrypt_all(vault), reencrypt_all(vault)] == [1, 0]
-
-    assert opened(endpoint, vault) == ["as before", first, '{"X-Token":"t"}']
-    with pytest.raises(VaultError):
-        vault.open(bytes(endpoint.secret_encrypted), belongs_to=str(endpoint.id))
-    assert second != "as before"
-
-
 def test_running_it_again_changes_nothing(sealed: tuple[Endpoint, str, str]) -> None:
     vault = parse_keys([NEW, OLD])
 

@@ -7,9 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from django.contrib.auth.models import User
-from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import transaction
 from django.test import Client
 
 from deliveries.actions import endpoints as actions
@@ -216,35 +214,3 @@ def test_the_file_is_for_those_who_may_look_and_by_get(reader: Client) -> None:
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="audit-')
     assert "Content-Security-Policy" in answer.headers
-
-
-# ── the entries there were ───────────────────────────────────────────────────────────────────────────────────────────
-
-OLD_ENTRIES = """
-    INSERT INTO deliveries_auditentry (id, actor, action, target, count, reason)
-    SELECT gen_random_uuid(), actor, action, '', 2, 'because'
-    FROM (VALUES ('olga', 'endpoint.made'), ('portal:acme', 'portal.link_made'), ('shell:root@a', 'hold.put_on'))
-        AS old (actor, action)
-"""
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_log_of_before_survives_the_move_and_so_do_the_roles() -> None:
-    operator = logged_in("olga", group="Operators")
-    before, after = [("deliveries", "0010_unasked_columns")], MigrationExecutor(connection).loader.graph.leaf_nodes()
-    MigrationExecutor(connection).migrate(before)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(OLD_ENTRIES)
-    finally:
-        MigrationExecutor(connection).migrate(after)
-
-    kept = AuditEntry.objects.values_list("actor_kind", "actor_id", "actor", "action", "count", "why")
-    assert set(kept) == {
-        ("user", "olga", "olga", "endpoint.created", 2, "because"),
-        ("portal", "acme", "portal:acme", "portal.link_created", 2, "because"),
-        ("command", "root@a", "shell:root@a", "hold.put_on", 2, "because"),
-    }
-    olga = User.objects.get(username="olga")
-    assert olga.has_perms(["deliveries.operate", "subscriptions.view_auditentry"])
-    assert operator.post("/admin/switches/on/", {"scope": "everything", "why": "still may"}).status_code == 302

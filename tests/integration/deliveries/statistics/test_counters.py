@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import orjson
 import pytest
-from django.db import connection
 
-from deliveries.models import Housekeeping, Span, Tally
+from deliveries.models import Tally
 from deliveries.statistics import counters, figures, rollup
 from subscriptions.models import Consumer
 from tests.conftest import PumpRunner
@@ -92,38 +90,6 @@ def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_
     ]
     everything = Tally.objects.exclude(span="minute").filter(subject_id=counters.EVERYTHING)
     assert sorted(row.accepted for row in everything) == [1, 1, 6, 8]
-
-
-def test_what_an_old_process_adds_to_open_hours_and_days_during_a_deploy_counts_once(acme: Consumer) -> None:
-    """Regression: such a row passed for the sum of its hour or day, and all that others counted then was gone."""
-    counted([0, 61], acme)
-    rollup.sum_up(now=DAY + timedelta(minutes=70))
-    for span, begin in (("hour", DAY + timedelta(hours=1)), ("day", DAY)):
-        for kind, subject_id in (("everything", counters.EVERYTHING), ("consumer", acme.id)):
-            add(begin, kind, subject_id, span=span, accepted=1)
-    counted([62, 130], acme)
-    for now in (DAY + timedelta(minutes=135), DAY + timedelta(days=1, minutes=2)):
-        rollup.sum_up(now=now)
-        shown = figures.series(figures.RANGES["7d"], acme.id, now=now)
-        assert figures.total(shown).accepted == 4
-    of_acme = Tally.objects.exclude(span="minute").filter(subject_id=acme.id).order_by("span", "at")
-    assert [(row.span, row.accepted) for row in of_acme] == [("day", 4), ("hour", 1), ("hour", 2), ("hour", 1)]
-
-
-def test_the_upgrade_puts_down_that_hours_and_days_are_summed_up_until_then(acme: Consumer) -> None:
-    marks = import_module("deliveries.migrations.0009_minutes_alone").MARK_SUMMED
-    with connection.cursor() as cursor:
-        cursor.execute(marks)
-        assert not Housekeeping.objects.exists()
-        counted([0], acme)
-        before = datetime.now(UTC)
-        cursor.execute(marks)
-    until = [rollup.summed_until(span) for span in (Span.HOUR, Span.DAY)]
-    hour, day = (
-        [at.replace(minute=0, second=0, microsecond=0) for at in (before, datetime.now(UTC))],
-        [at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (before, datetime.now(UTC))],
-    )
-    assert (until[0] in hour, until[1] in day) == (True, True)
 
 
 @pytest.mark.parametrize("name", ["7d", "30d"])
