@@ -4,7 +4,8 @@ One at a time, or as a job: a filter whose deliveries go in order from a stored 
 and takes each delivery at most once. It takes what the preview counted (browse/source.py). A delivery that dies again
 while its job runs is not taken again. A job with a rate gives out due times a few seconds ahead, one after the other:
 late or doubled ticks change nothing about the rate, and after a stall it goes on at its rate instead of catching up.
-Cancelled, it takes back what has not been sent. Jobs have turns of one batch each, fair by consumer (fair_turns.py).
+Cancelled, it takes back what has not been sent. A job may also send what an endpoint never had (replaying/missed.py),
+with the same rate, progress and end. Jobs have turns of one batch each, fair by consumer (fair_turns.py).
 """
 
 import logging
@@ -21,11 +22,13 @@ from django.utils import timezone
 
 from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
-from deliveries.browse.matched import matched
 from deliveries.browse.source import Position
 from deliveries.browse.walk import Batch, next_batch
 from deliveries.models import Delivery, Housekeeping, Replay, ReplayStatus
+from deliveries.replaying import missed as missed_events
 from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
+from deliveries.replaying.missed import Missed
+from deliveries.replaying.preview import preview
 from subscriptions.models import Consumer
 
 logger = logging.getLogger(__name__)
@@ -184,10 +187,15 @@ class TooManyReplays(Exception):
 
 
 def start(
-    wanted: Filter, *, consumer: Consumer | None, rate_per_second: int | None, requested_by: str, why: str = ""
+    wanted: Filter | Missed,
+    *,
+    consumer: Consumer | None,
+    rate_per_second: int | None,
+    requested_by: str,
+    why: str = "",
 ) -> Replay:
     """The count is what can be counted at once; where that is not all, the job counts on as it goes."""
-    found = matched(wanted)
+    found = preview(wanted)
     with transaction.atomic():
         if consumer is not None:
             _check_running(consumer)
@@ -230,8 +238,11 @@ def _take_back(replay: Replay) -> int:
         cursor.execute(FIND_UNSENT, {"replay_id": replay.id})
         unsent = [row[0] for row in cursor.fetchall()]
         hold_keys(unsent)
-        cursor.execute(TAKE_BACK, {"replay_id": replay.id, "ids": unsent})
-        endpoint_ids = [row[0] for row in cursor.fetchall()]
+        if Missed.read(replay.filter):
+            endpoint_ids = missed_events.take_away(unsent, replay_id=replay.id)
+        else:
+            cursor.execute(TAKE_BACK, {"replay_id": replay.id, "ids": unsent})
+            endpoint_ids = [row[0] for row in cursor.fetchall()]
     # For what waited behind one of them.
     transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
     return len(endpoint_ids)
@@ -313,16 +324,22 @@ def _advance_once(replay_id: UUID) -> _Turn:
 
 
 def _next_batch(replay: Replay, size: int) -> Batch:
-    wanted, after = Filter.read(replay.filter), None
+    after = None
     if replay.position is not None and replay.position_key is not None:
         after = Position(replay.position_key, replay.position)
+    if missed := Missed.read(replay.filter):
+        return missed_events.next_missed(missed, size=size, after=after, now=timezone.now())
+    wanted = Filter.read(replay.filter)
     # Finished before the job began: what dies again under it waits for somebody to look.
     return next_batch(wanted, size=size, after=after, finished_by=replay.created_at)
 
 
 def _put_back_for(replay: Replay, batch: list[UUID], *, first_at: datetime) -> None:
     spacing = timedelta(seconds=1 / replay.rate_per_second) if replay.rate_per_second else timedelta()
-    endpoint_ids = _put_back(batch, replay_id=replay.id, first_at=first_at, spacing=spacing)
+    if missed := Missed.read(replay.filter):
+        endpoint_ids = missed_events.add(batch, missed, replay_id=replay.id, first_at=first_at, spacing=spacing)
+    else:
+        endpoint_ids = _put_back(batch, replay_id=replay.id, first_at=first_at, spacing=spacing)
     replay.replayed += len(endpoint_ids)
     replay.advanced_at = first_at + spacing * len(batch)
     transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))

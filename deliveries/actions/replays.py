@@ -8,12 +8,13 @@ from deliveries import replay as step
 from deliveries.browse.filter import Filter
 from deliveries.models import Replay
 from deliveries.replay import TooManyReplays as TooManyReplays
+from deliveries.replaying.missed import Missed
 from subscriptions.audit import Actor, record
 from subscriptions.models import Consumer
 
 
 @transaction.atomic
-def start(wanted: Filter, *, consumer: Consumer | None, actor: Actor, why: str, **options: Any) -> Replay:
+def start(wanted: Filter | Missed, *, consumer: Consumer | None, actor: Actor, why: str, **options: Any) -> Replay:
     """The entry counts what the job matched when it began."""
     job = step.start(wanted, consumer=consumer, requested_by=str(actor), why=why, **options)
     record(actor=actor, action="replay.started", target=job.public_id, consumer=consumer, count=job.matched, why=why)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,9 +18,11 @@ from deliveries.api.deliveries import delivery_or_404
 from deliveries.api.events import event_or_404
 from deliveries.api.show import show_delivery, show_replay
 from deliveries.browse.filter import Filter
-from deliveries.browse.matched import Matched, matched
+from deliveries.browse.matched import Matched
 from deliveries.browse.times import BadTime, read_time
 from deliveries.models import DeliveryState, Replay
+from deliveries.replaying.missed import Missed
+from deliveries.replaying.preview import preview
 from deliveries.replaying.results import results
 from subscriptions import ids
 from subscriptions.access.scopes import DELIVERIES_READ, REPLAYS_WRITE
@@ -71,6 +74,9 @@ class ReplayIn(FilterIn):
     """The filter's fields stand beside the others, or under `filter`."""
 
     filter = FilterIn(required=False)
+    # Instead of a filter, with `endpoint`: events of this span of time that the endpoint wants and never had.
+    missed_since = Time(required=False)
+    missed_until = Time(required=False)
     # Everything, said aloud: needed where no filter is given. With filters it changes nothing: they hold.
     all = Flag(required=False, default=False)
     dry_run = Flag(required=False, default=False)
@@ -112,9 +118,9 @@ class ReplayList(ApiView):
     def post(self, request: Request) -> HttpResponse:
         """202 with the job; with `dry_run`, 200 with what it would take."""
         fields, why = fields_and_why(ReplayIn(data=_flat(body_object(request))))
-        wanted, consumer = _filter(request, fields)
+        wanted, consumer = _missed(request, fields) if _asks_for_missed(fields) else _filter(request, fields)
         if fields["dry_run"]:
-            return Response(_show_preview(matched(wanted)))
+            return Response(_show_preview(preview(wanted)))
 
         def work() -> tuple[int, Any]:
             try:
@@ -181,6 +187,25 @@ def _flat(body: dict[str, Any]) -> dict[str, Any]:
         detail = "Said twice: under `filter` and beside it."
         raise invalid([{"pointer": f"/filter/{escaped(name)}", "detail": detail} for name in twice])
     return {**nested, **{name: value for name, value in body.items() if name != "filter"}}
+
+
+def _asks_for_missed(fields: dict[str, Any]) -> bool:
+    return "missed_since" in fields or "missed_until" in fields
+
+
+def _missed(request: Request, fields: dict[str, Any]) -> tuple[Missed, Consumer]:
+    """What one endpoint never had. Filters of deliveries say nothing about events that have none."""
+    known = {"endpoint", "missed_since", "missed_until", "dry_run", "rate_per_second", "all"}
+    if others := sorted(set(fields) - known):
+        detail = "Not together with `missed_since`: it sends events that have no delivery yet."
+        raise invalid([{"pointer": f"/{name}", "detail": detail} for name in others])
+    if needed := [name for name in ("endpoint", "missed_since") if name not in fields]:
+        raise invalid([{"pointer": f"/{name}", "detail": "Needed to send what an endpoint missed."} for name in needed])
+    endpoint, until = endpoint_or_404(request, fields["endpoint"]), fields.get("missed_until") or timezone.now()
+    if until <= fields["missed_since"]:
+        raise invalid([{"pointer": "/missed_since", "detail": "Not before `missed_until`, or in the future."}])
+    missed = Missed(endpoint.consumer_id, endpoint.id, since=fields["missed_since"], until=until)
+    return missed, endpoint.consumer
 
 
 def _filter(request: Request, fields: dict[str, Any]) -> tuple[Filter, Consumer | None]:

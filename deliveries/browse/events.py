@@ -15,6 +15,8 @@ from subscriptions import ids
 WINDOW = 50_000
 # Whether an event has a delivery in some state is asked of each of its consumer's endpoints.
 _WINDOW_OF_STATES = 5_000
+# Whether an endpoint has had an event is one look into an index.
+_WINDOW_OF_MISSED = 20_000
 # The id is made moments before the row is stored, on another clock perhaps: never so long before or after.
 _SLACK = timedelta(hours=1)
 
@@ -41,6 +43,14 @@ IN_STATE = """EXISTS (
 )"""
 """Whether one of its deliveries is in this state."""
 
+MISSED = """c.body IS NOT NULL AND (
+    '*' = ANY (%(patterns)s::text[]) OR c.type = ANY (%(patterns)s::text[])
+    OR EXISTS (SELECT FROM unnest(%(families)s::text[]) AS family (start) WHERE starts_with(c.type, family.start))
+) AND NOT EXISTS (
+    SELECT FROM deliveries_delivery WHERE endpoint_id = %(missed_by)s AND event_id = c.id
+)"""
+"""Whether an endpoint with these patterns wants the event, and has no delivery of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
@@ -54,6 +64,9 @@ class EventFilter:
     since: datetime | None = None
     until: datetime | None = None
     of_deleted_consumers: bool = True
+    # This endpoint has no delivery of it, and it is of one of these patterns of event types.
+    missed_by: UUID | None = None
+    patterns: tuple[str, ...] = ()
 
     @property
     def order(self) -> str:
@@ -147,6 +160,18 @@ def walk_events(
     return EventWalk(rows, EventPosition(*ends[0]) if ends else None, window if ends else None, source.order)
 
 
+def count_events(wanted: EventFilter, *, window: int | None = None) -> tuple[int, bool]:
+    """How many of the newest, as many as the window holds, and whether there are more beyond it."""
+    source = _source(wanted)
+    window = window or source.window
+    [[count, looked_at]] = fetch(
+        f"SELECT count(*) FILTER (WHERE {' AND '.join(source.narrow) or 'true'}), count(*)"
+        f" FROM ({source.candidates(forward=False)} LIMIT %(take)s) c",
+        source.given | {"take": window},
+    )
+    return count, looked_at >= window
+
+
 def events_by_producer_id(
     producer_id: str, *, limit: int = 20, of_deleted_consumers: bool = True
 ) -> list[tuple[UUID, UUID]]:
@@ -173,6 +198,11 @@ def _source(wanted: EventFilter) -> _Source:
     if wanted.state is not None:
         source.narrow.append(IN_STATE)
         source.window = _WINDOW_OF_STATES
+    if wanted.missed_by is not None:
+        families = [pattern[:-1] for pattern in wanted.patterns if pattern.endswith(".*")]
+        source.given |= {"missed_by": wanted.missed_by, "patterns": list(wanted.patterns), "families": families}
+        source.narrow.append(MISSED)
+        source.window = _WINDOW_OF_MISSED
     _add_times(source, wanted)
     return source
 
