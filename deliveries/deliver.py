@@ -325,11 +325,11 @@ class Pump:
             try:
                 if not await self._listener.is_my_turn():
                     continue
+                plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
                 async with borrow(self._pool) as connection:
                     await sweep.recover_lost(
                         connection, schedule=list(self._options.schedule), breaker=self._options.breaker
                     )
-                    plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
                     due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
                 if due and not await self._listener.share(due):
                     self._make_ready(due)

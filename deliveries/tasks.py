@@ -208,8 +208,8 @@ def _keep() -> _Kept:
     gc.set_threshold(20_000, 20, 50)
     return _Kept(
         pool=database.new_pool(),
-        # A pop waits for up to a second for the bell; the socket must wait longer than that.
-        bell_client=redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=5),
+        # How long each question may take, the listener says (pump/listener.py).
+        bell_client=redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=2),
         transport=GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None),
     )
 

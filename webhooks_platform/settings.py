@@ -156,9 +156,9 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # No message is precious: publishing fails fast, and the sweep makes up for it.
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_CONNECTION_TIMEOUT = 1.0
-# Redis alone knows these.
+# Redis alone knows these. A worker asks for messages for a second at a time, so an answer takes longer than that.
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    {"socket_connect_timeout": 1.0, "socket_timeout": 5.0} if CELERY_BROKER_URL.startswith("redis") else {}
+    {"socket_connect_timeout": 1.0, "socket_timeout": 2.5} if CELERY_BROKER_URL.startswith("redis") else {}
 )
 
 # ── Secrets at rest ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """Redis for what may be skipped: rate limits, hints. It never fails a request, and delays one by a moment at worst."""
 
+import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,19 +16,35 @@ _PAUSE_SECONDS = 1.0
 
 
 class QuickRedis:
-    def __init__(self, client: "redis.Redis") -> None:
+    """A circuit breaker around a client with short timeouts. Threads share it."""
+
+    def __init__(self, client: "redis.Redis", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._is_away = False
         self._away_until = 0.0
+        self._lock = threading.Lock()
 
     def ask(self, question: Callable[["redis.Redis"], T], *, default: T) -> T:
         """What Redis says, or the default when it does not answer quickly."""
-        if time.monotonic() < self._away_until:
+        if self._is_away and not self._may_try():
             return default
         try:
-            return question(self._client)
+            answer = question(self._client)
         except redis.RedisError:
-            self._away_until = time.monotonic() + _PAUSE_SECONDS
+            self._away_until = self._clock() + _PAUSE_SECONDS
+            self._is_away = True
             return default
+        self._is_away = False
+        return answer
+
+    def _may_try(self) -> bool:
+        """After the pause, one caller finds out for all: the others would only wait beside it."""
+        with self._lock:
+            if self._clock() < self._away_until:
+                return False
+            self._away_until = self._clock() + _PAUSE_SECONDS
+            return True
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ def read(**environment: str) -> str:
 
 
 def test_celery_talks_to_redis_unless_told_otherwise() -> None:
-    options = {"socket_connect_timeout": 1.0, "socket_timeout": 5.0}
+    options = {"socket_connect_timeout": 1.0, "socket_timeout": 2.5}
     assert read() == f"redis cache redis://cache:6379/0 {options}\n"
 
 
