@@ -24,7 +24,7 @@ class Delivery(NamedTuple):
     """A row of the table. `recorded` are the numbers of attempts that were written down."""
 
     state: str = PENDING
-    count: int = 0
+    attempt_count: int = 0
     base: int = 0
     leased_by: int | None = None
     blocked: bool = False
@@ -167,8 +167,8 @@ def _take(state: State, bounds: Bounds, place: int, *, room: int) -> Iterator[St
         yield f"w{place} finds nothing", _with_worker(state, place, idle)
         return
     taken = state.deliveries[due[0]]
-    row = taken._replace(state=IN_FLIGHT, count=taken.count + 1, leased_by=place)
-    held = idle._replace(held=worker.held | {Held(due[0], row.count)})
+    row = taken._replace(state=IN_FLIGHT, attempt_count=taken.attempt_count + 1, leased_by=place)
+    held = idle._replace(held=worker.held | {Held(due[0], row.attempt_count)})
     yield f"w{place} claims d{due[0]}", _with_worker(_with_row(state, due[0], row), place, held)
 
 
@@ -193,7 +193,7 @@ def _settle(state: State, bounds: Bounds, place: int) -> Iterator[Step]:
         done = _with_worker(state, place, worker._replace(held=worker.held - {held}))
         row = state.deliveries[held.place]
         right_state = row.state == IN_FLIGHT or not bounds.guards.settle_checks_the_state
-        right_number = row.count == held.number or not bounds.guards.settle_checks_the_number
+        right_number = row.attempt_count == held.number or not bounds.guards.settle_checks_the_number
         if right_state and right_number:
             done = _moved(done, bounds, held.place, number=held.number, answer=held.answer)
         yield f"w{place} settles d{held.place}", done
@@ -216,7 +216,7 @@ def _sweep(state: State, bounds: Bounds) -> Iterator[Step]:
         holder = row.leased_by
         is_lost = holder == NOBODY or (holder is not None and not state.workers[holder].lease_is_alive)
         if row.state == IN_FLIGHT and is_lost:
-            yield f"the sweep finds d{place}", _moved(state, bounds, place, number=row.count, answer=False)
+            yield f"the sweep finds d{place}", _moved(state, bounds, place, number=row.attempt_count, answer=False)
 
 
 def _replay(state: State, bounds: Bounds) -> Iterator[Step]:
@@ -225,13 +225,13 @@ def _replay(state: State, bounds: Bounds) -> Iterator[Step]:
     for place, row in enumerate(state.deliveries):
         if row.state in FINISHED:
             waits = bounds.ordered and bounds.guards.replay_waits_behind_a_live_one and _has_head(state)
-            again = row._replace(state=PENDING, base=row.count, blocked=waits, put_back=(row.state, row.base))
+            again = row._replace(state=PENDING, base=row.attempt_count, blocked=waits, put_back=(row.state, row.base))
             yield f"d{place} is replayed", _with_row(state, place, again)._replace(replays=state.replays + 1)
 
 
 def _cancel(state: State, bounds: Bounds) -> Iterator[Step]:
     for place, row in enumerate(state.deliveries):
-        was_not_sent = row.state == PENDING and row.count == row.base
+        was_not_sent = row.state == PENDING and row.attempt_count == row.base
         if row.put_back and (was_not_sent or not bounds.guards.cancel_takes_only_what_was_not_sent):
             old_state, old_base = row.put_back
             before = row._replace(state=old_state, base=old_base, put_back=None, blocked=False, leased_by=None)
@@ -284,7 +284,7 @@ def _within_the_cap(state: State, bounds: Bounds) -> bool:
 
 
 def _within_the_schedule(state: State, bounds: Bounds) -> bool:
-    return all(row.count - row.base <= bounds.schedule for row in state.deliveries)
+    return all(row.attempt_count - row.base <= bounds.schedule for row in state.deliveries)
 
 
 def _each_attempt_recorded_once(state: State, bounds: Bounds) -> bool:
@@ -292,7 +292,7 @@ def _each_attempt_recorded_once(state: State, bounds: Bounds) -> bool:
 
 
 def _finished_has_all_attempts(state: State, bounds: Bounds) -> bool:
-    return all(len(row.recorded) == row.count for row in state.deliveries if row.state != IN_FLIGHT)
+    return all(len(row.recorded) == row.attempt_count for row in state.deliveries if row.state != IN_FLIGHT)
 
 
 def _delivered_was_answered(state: State, bounds: Bounds) -> bool:
@@ -312,7 +312,7 @@ def _sequence_is_kept(state: State, bounds: Bounds) -> bool:
     """In its first round a delivery is sent only after those before it are delivered or dead."""
     rows = state.deliveries
     return not bounds.ordered or not any(
-        later.count > 0 and earlier.base == 0 and earlier.state not in FINISHED
+        later.attempt_count > 0 and earlier.base == 0 and earlier.state not in FINISHED
         for place, earlier in enumerate(rows)
         for later in rows[place + 1 :]
     )
