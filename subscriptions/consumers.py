@@ -12,6 +12,8 @@ from subscriptions.models import ApiKey, Consumer, Endpoint
 
 UID_RULE = "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and not with `con_`."
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@~+\-]{0,254}")
+# The same for others to check by.
+UID_PATTERN = f"^(?!con_){_UID.pattern}$"
 
 
 class UidTaken(Exception):

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, include, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import audit, deliveries, endpoints, events, feed, replays
+from deliveries.api import audit, deliveries, endpoints, events, feed, replays, statistics
 from deliveries.console import errors
 from deliveries.portal import site
 from subscriptions.api import consumers, event_types, keys
@@ -31,9 +31,10 @@ urlpatterns = [
     api("consumers/{consumer}/keys", keys.KeyList, "keys"),
     api("consumers/{consumer}/keys/{key}", keys.KeyDetail, "key"),
     api("consumers/{consumer}/keys/{key}/rotate", keys.KeyRotate, "key-rotate"),
-    api("consumers/{consumer}/endpoints", consumers.EndpointList, "endpoints"),
+    api("consumers/{consumer}/endpoints", endpoints.EndpointList, "endpoints"),
     api("consumers/{consumer}/portal-link", consumers.PortalLink, "portal-link"),
     api("consumers/{consumer}/feed", feed.Feed, "feed"),
+    api("consumers/{consumer}/stats", statistics.ConsumerStats, "consumer-stats"),
     api("event-types", event_types.EventTypeList, "event-types"),
     api("event-types/{name}", event_types.EventTypeDetail, "event-type"),
     api("endpoints/{endpoint}", endpoints.EndpointDetail, "endpoint"),
@@ -42,6 +43,7 @@ urlpatterns = [
     api("endpoints/{endpoint}/resume", endpoints.Resume, "resume"),
     api("endpoints/{endpoint}/test", endpoints.Test, "test"),
     api("endpoints/{endpoint}/check-up", endpoints.EndpointCheckUp, "check-up"),
+    api("endpoints/{endpoint}/stats", statistics.EndpointStats, "endpoint-stats"),
     api("endpoints/{endpoint}/deliveries", deliveries.EndpointDeliveries, "endpoint-deliveries"),
     api("events/{event}", events.EventDetail, "event"),
     api("events/{event}/deliveries", events.EventDeliveries, "event-deliveries"),

@@ -1,6 +1,7 @@
 """deliveries/: what is owed, what was tried, and how it went."""
 
 from dataclasses import replace
+from typing import cast
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -8,31 +9,44 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from deliveries.api.events import event_or_404, state_of, time_of
-from deliveries.api.show import show_attempt, show_delivery
+from deliveries.api.show import DeliveryDetailOut, DeliveryOut, show_attempt, show_delivery
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
-from deliveries.models import Delivery
+from deliveries.models import Delivery, DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import ATTEMPTS_READ, DELIVERIES_READ
 from subscriptions.api.authentication import caller, has_scope
+from subscriptions.api.describe import Operation, Page, Parameter, choices
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
 from subscriptions.api.problems import not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
 
-# What `filtered` reads.
+_TEXT = {"type": "string"}
+_TIME = {"type": "string", "format": "date-time"}
+# What `filtered` reads. All that are given must hold.
 _FILTER = (
-    "state", "consumer", "endpoint", "event_type", "dead_reason", "error_kind", "event", "ordering_key",
-    "since", "until",
-)  # fmt: skip
+    Parameter("state", "In which state.", {"type": "string", **choices(*DeliveryState.values)}),
+    Parameter("consumer", "Of which consumer: its uid or id.", _TEXT),
+    Parameter("endpoint", "To which endpoint.", _TEXT),
+    Parameter("event_type", "Of which event type.", _TEXT),
+    Parameter("dead_reason", "Dead letters with this reason.", _TEXT),
+    Parameter("error_kind", "Whose last attempt failed so.", _TEXT),
+    Parameter("event", "Of which event: its id.", _TEXT),
+    Parameter("ordering_key", "Of events with this ordering key.", _TEXT),
+    Parameter("since", "Created at this moment or later.", _TIME),
+    Parameter("until", "Created before this moment.", _TIME),
+)
 
 
 class DeliveryList(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
     parameters = {"GET": (*_FILTER, *PAGE)}
+    operations = {"GET": Operation("list_deliveries", Page[DeliveryOut], problems=("ambiguous_id", "not_found"))}
 
     def get(self, request: Request) -> Response:
+        """List deliveries, newest first. Dead letters: `state=dead`."""
         rows, following = walked(request, filtered(request))
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
 
@@ -41,9 +55,11 @@ class EndpointDeliveries(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
     # The path names the endpoint.
-    parameters = {"GET": (*(name for name in _FILTER if name != "endpoint"), *PAGE)}
+    parameters = {"GET": (*(each for each in _FILTER if each.name != "endpoint"), *PAGE)}
+    operations = {"GET": Operation("list_endpoint_deliveries", Page[DeliveryOut], problems=("ambiguous_id",))}
 
     def get(self, request: Request, endpoint: str) -> Response:
+        """List an endpoint's deliveries, newest first."""
         found = endpoint_or_404(request, endpoint)
         rows, following = walked(request, replace(filtered(request), endpoint_id=found.id))
         return Response({"results": [show_delivery(row) for row in rows], "next": following})
@@ -52,10 +68,12 @@ class EndpointDeliveries(ApiView):
 class DeliveryDetail(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
+    operations = {"GET": Operation("get_delivery", DeliveryDetailOut)}
 
     def get(self, request: Request, delivery: str) -> Response:
+        """Read a delivery, with its attempts."""
         found = delivery_or_404(request, delivery)
-        shown = show_delivery(found)
+        shown = cast(DeliveryDetailOut, show_delivery(found))
         # What was sent and what came back is for the consumer and the operators.
         if has_scope(request, ATTEMPTS_READ):
             shown["attempts"] = [show_attempt(attempt) for attempt in found.attempts.order_by("number")]

@@ -21,7 +21,7 @@ from django.utils import timezone
 from deliveries.accepting import group_commit
 from deliveries.accepting.group_commit import Gathered
 from deliveries.api.shape import BATCH_FIELDS, read_event, read_traceparent
-from deliveries.api.show import show_event
+from deliveries.api.show import EventOut, show_event
 from deliveries.ingest import NewEvent
 from subscriptions import idempotency, keys
 from subscriptions.access.caller import Caller
@@ -136,7 +136,7 @@ _WAYS = {
 }
 
 
-def _shown(gathered: Gathered) -> dict[str, Any]:
+def _shown(gathered: Gathered) -> EventOut:
     return show_event(gathered.event, consumer=gathered.known.consumer, data=gathered.data)
 
 

@@ -15,8 +15,8 @@ from rest_framework.response import Response
 
 from deliveries import bell, ingest
 from deliveries.api.emit import FAILED
-from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, read_event, read_traceparent
-from deliveries.api.show import show_delivery, show_event
+from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, BatchIn, EventIn, read_event, read_traceparent
+from deliveries.api.show import BatchOut, DeliveryOut, EventOut, show_delivery, show_event
 from deliveries.browse.events import EventFilter, EventPosition, events_by_producer_id, walk_events
 from deliveries.browse.times import BadTime, read_time
 from deliveries.ingest import Accepted, Duplicate, NewEvent, Outcome, Refused
@@ -25,11 +25,20 @@ from deliveries.statistics import counters
 from subscriptions import fail_points, ids
 from subscriptions.access.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 from subscriptions.api.authentication import caller
+from subscriptions.api.describe import Operation, Page, Parameter, choices
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, page, read_cursor
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, body_object, consumer_or_404
 from subscriptions.models import Consumer
 
+_TEXT = {"type": "string"}
+_TIME = {"type": "string", "format": "date-time"}
+_CONSUMER = Parameter("consumer", "Of which consumer: its uid or id.", _TEXT)
+# Of what an event may be refused for.
+_REFUSED = (
+    "consumer_not_found", "event_id_reused", "event_id_in_progress", "event_type_unknown", "event_type_archived",
+    "schema_mismatch", "schema_refused",
+)  # fmt: skip
 # A producer id taken by somebody else between look-up and insert is found by the next try.
 _TRIES = 5
 
@@ -37,11 +46,29 @@ _TRIES = 5
 class EventList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
     scopes = {"GET": EVENTS_READ, "POST": EVENTS_WRITE}
-    parameters = {"GET": ("consumer", "type", "ordering_key", "state", "since", "until", *PAGE)}
+    parameters = {
+        "GET": (
+            _CONSUMER,
+            Parameter("type", "Of which event type.", _TEXT),
+            Parameter("ordering_key", "With this ordering key.", _TEXT),
+            Parameter("state", "With a delivery in this state.", {"type": "string", **choices(*DeliveryState.values)}),
+            Parameter("since", "Accepted at this moment or later.", _TIME),
+            Parameter("until", "Accepted before this moment.", _TIME),
+            *PAGE,
+        )
+    }
     fields = {"POST": EVENT_FIELDS}
+    operations = {
+        "GET": Operation("list_events", Page[EventOut], problems=("not_found",)),
+        "POST": Operation("emit_event", EventOut, status=202, body=EventIn, problems=_REFUSED),
+    }
 
     def post(self, request: Request) -> HttpResponse:
-        """202 with the event. It is stored, and owed to every endpoint that wants it, before this answers."""
+        """Emit an event.
+
+        It is stored, and owed to every endpoint that wants it, before this answers: what was answered with 202 is
+        delivered at least once, or becomes a visible dead letter.
+        """
         _raise_failed(request)
         shape = read_event(request.data, traceparent=read_traceparent(request.headers.get("traceparent")))
         if not isinstance(shape, NewEvent):
@@ -56,8 +83,11 @@ class EventList(ApiView):
         return _emit(self, request, [shape], work)
 
     def get(self, request: Request) -> Response:
-        """A page may hold fewer than its limit and still have a next one: what no index knows is looked for in so many
-        events at a time."""
+        """List events, newest first.
+
+        A page may hold fewer than its limit and still have a next one: what no index knows is looked for in so many
+        events at a time.
+        """
         wanted = _filtered(request)
         found = walk_events(wanted, size=limit_of(request), after=_position(request, wanted), with_bodies=True)
         end = found.following
@@ -70,10 +100,14 @@ class EventBatch(ApiView):
     roles = {"POST": PRODUCERS}
     scopes = {"POST": EVENTS_WRITE}
     fields = {"POST": BATCH_FIELDS}
+    operations = {"POST": Operation("emit_events", BatchOut, status=202, body=BatchIn)}
     max_body_bytes = settings.MAX_BATCH_BODY_BYTES
 
     def post(self, request: Request) -> HttpResponse:
-        """202 with one result per event, in order. Each is accepted, a duplicate, or refused by itself."""
+        """Emit up to 1,000 events.
+
+        The answer has one result per event, in order. Each is accepted, a duplicate, or refused by itself.
+        """
         _raise_failed(request)
         items = body_object(request).get("events")
         if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
@@ -100,9 +134,11 @@ class EventBatch(ApiView):
 class EventDetail(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": EVENTS_READ}
-    parameters = {"GET": ("consumer",)}
+    parameters = {"GET": (_CONSUMER,)}
+    operations = {"GET": Operation("get_event", EventOut, problems=("ambiguous_id",))}
 
     def get(self, request: Request, event: str) -> Response:
+        """Read an event, by our id or your own."""
         found = event_or_404(request, event)
         return Response(show_event(found, consumer=str(found.consumer)))
 
@@ -110,9 +146,11 @@ class EventDetail(ApiView):
 class EventDeliveries(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
-    parameters = {"GET": ("consumer", *PAGE)}
+    parameters = {"GET": (_CONSUMER, *PAGE)}
+    operations = {"GET": Operation("list_event_deliveries", Page[DeliveryOut], problems=("ambiguous_id",))}
 
     def get(self, request: Request, event: str) -> Response:
+        """List an event's deliveries: one for each endpoint that wanted it."""
         found = event_or_404(request, event)
         # Endpoint by endpoint of its consumer: that is the order of the index.
         deliveries = Delivery.objects.select_related("event").filter(
@@ -182,7 +220,7 @@ def _sized(shape: NewEvent | Problem, item: Any) -> NewEvent | Problem:
     return shape
 
 
-def _shown(result: Accepted | Duplicate, outcome: Outcome, new: NewEvent) -> dict[str, Any]:
+def _shown(result: Accepted | Duplicate, outcome: Outcome, new: NewEvent) -> EventOut:
     data = new.data if isinstance(result, Accepted) else None
     return show_event(result.event, consumer=outcome.consumers[result.event.consumer_id], data=data)
 

@@ -1,7 +1,7 @@
 """deliveries/{id}/replay/ and replays/: deliveries again, one or many."""
 
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, NotRequired, TypedDict
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -16,7 +16,14 @@ from deliveries.actions import deliveries as delivery_actions
 from deliveries.actions import replays as actions
 from deliveries.api.deliveries import delivery_or_404
 from deliveries.api.events import event_or_404
-from deliveries.api.show import show_delivery, show_replay
+from deliveries.api.show import (
+    DeliveryOut,
+    ReplayDetailOut,
+    ReplayOut,
+    show_delivery,
+    show_replay,
+    show_replay_detail,
+)
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched
 from deliveries.browse.times import BadTime, read_time
@@ -27,9 +34,10 @@ from deliveries.replaying.results import results
 from subscriptions import ids
 from subscriptions.access.scopes import DELIVERIES_READ, REPLAYS_WRITE
 from subscriptions.api.authentication import actor, caller
+from subscriptions.api.describe import Operation, Page, id_of
+from subscriptions.api.fields import Flag, Text, Whole, Why, WhyIn
 from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, escaped, invalid, not_found
-from subscriptions.api.serializers import Flag, Text, Whole, Why, WhyIn
 from subscriptions.api.views import (
     EVERYONE,
     ApiView,
@@ -47,6 +55,9 @@ _PLAIN = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "u
 class Time(Text):
     """A time with its zone, read as everywhere."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(keywords={"format": "date-time"}, **options)
+
     def to_internal_value(self, data: Any) -> Any:
         try:
             return read_time(super().to_internal_value(data), zone=True)
@@ -57,40 +68,70 @@ class Time(Text):
 class FilterIn(serializers.Serializer[Any]):
     """Which deliveries. All of it must hold."""
 
-    state = serializers.ChoiceField([DeliveryState.DEAD.value, DeliveryState.DELIVERED.value], required=False)
-    consumer = Text(required=False, max_length=255)
-    endpoint = Text(required=False, max_length=64)
-    event_type = Text(required=False, max_length=255)
-    dead_reason = Text(required=False, max_length=64)
-    error_kind = Text(required=False, max_length=32)
-    event = Text(required=False, max_length=255)
-    ordering_key = Text(required=False, max_length=255)
-    deliveries = serializers.ListField(child=Text(max_length=64), required=False, allow_empty=False, max_length=1000)
-    since = Time(required=False)
-    until = Time(required=False)
+    state = serializers.ChoiceField(
+        [DeliveryState.DEAD.value, DeliveryState.DELIVERED.value],
+        required=False,
+        help_text="Dead letters unless said otherwise.",
+    )
+    consumer = Text(required=False, max_length=255, help_text="Of which consumer: its uid or id.")
+    endpoint = Text(required=False, max_length=64, help_text="To which endpoint.")
+    event_type = Text(required=False, max_length=255, help_text="Of which event type.")
+    dead_reason = Text(required=False, max_length=64, help_text="Dead letters with this reason.")
+    error_kind = Text(required=False, max_length=32, help_text="Whose last attempt failed so.")
+    event = Text(required=False, max_length=255, help_text="Of which event: its id.")
+    ordering_key = Text(required=False, max_length=255, help_text="Of events with this ordering key.")
+    deliveries = serializers.ListField(
+        child=Text(max_length=64), required=False, allow_empty=False, max_length=1000, help_text="These, by their ids."
+    )
+    since = Time(required=False, help_text="Created at this moment or later.")
+    until = Time(required=False, help_text="Created before this moment.")
 
 
 class ReplayIn(FilterIn):
-    """The filter's fields stand beside the others, or under `filter`."""
+    """Which deliveries to send again, and how. The filter's fields stand beside the others, or under `filter`."""
 
-    filter = FilterIn(required=False)
-    # Instead of a filter, with `endpoint`: events of this span of time that the endpoint wants and never had.
-    missed_since = Time(required=False)
-    missed_until = Time(required=False)
+    filter = FilterIn(required=False, help_text="The same fields, where you like them apart.")
+    missed_since = Time(
+        required=False,
+        help_text="Instead of a filter, with `endpoint`: events from here on that it wants and never had.",
+    )
+    missed_until = Time(required=False, help_text="Up to here; left out, up to now.")
     # Everything, said aloud: needed where no filter is given. With filters it changes nothing: they hold.
-    all = Flag(required=False, default=False)
-    dry_run = Flag(required=False, default=False)
-    rate_per_second = Whole(required=False, allow_null=True, min_value=1, max_value=10_000)
+    all = Flag(required=False, default=False, help_text="Needed where no filter is given besides `state`.")
+    dry_run = Flag(required=False, default=False, help_text="Say how many it would take, and do nothing.")
+    rate_per_second = Whole(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=10_000,
+        help_text="How many are put back per second; null: as fast as it goes.",
+    )
     why = Why()
+
+
+class EndpointMatchesOut(TypedDict):
+    """How many of a replay's deliveries go to one endpoint."""
+
+    endpoint: Annotated[str, id_of("ep")]
+    matched: int
+
+
+class PreviewOut(TypedDict):
+    """What a replay would take. Nothing was done."""
+
+    matched: int
+    by_endpoint: list[EndpointMatchesOut]
+    matched_is_minimum: NotRequired[Annotated[bool, "There are more than were counted."]]
 
 
 class DeliveryReplay(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": REPLAYS_WRITE}
     fields = {"POST": WhyIn}
+    operations = {"POST": Operation("replay_delivery", DeliveryOut, status=202, problems=("not_replayable",))}
 
     def post(self, request: Request, delivery: str) -> HttpResponse:
-        """202 with the delivery, pending again for a new round."""
+        """Send a delivery again. It is pending for a new round; its event id, body and history stay."""
         found = delivery_or_404(request, delivery)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
 
@@ -110,13 +151,28 @@ class ReplayList(ApiView):
     scopes = {"GET": DELIVERIES_READ, "POST": REPLAYS_WRITE}
     parameters = {"GET": PAGE}
     fields = {"POST": ReplayIn}
+    operations = {
+        "GET": Operation("list_replays", Page[ReplayOut]),
+        "POST": Operation(
+            "create_replay",
+            ReplayOut,
+            status=202,
+            problems=("filter_required", "too_many_replays", "not_found", "ambiguous_id"),
+            also={200: PreviewOut},
+        ),
+    }
 
     def get(self, request: Request) -> Response:
+        """List replay jobs, newest first."""
         rows, following = page(request, _visible(request))
         return Response({"results": [show_replay(row) for row in rows], "next": following})
 
     def post(self, request: Request) -> HttpResponse:
-        """202 with the job; with `dry_run`, 200 with what it would take."""
+        """Send many deliveries again.
+
+        The answer is the job, which goes on by itself. With `dry_run`, the answer is 200 and says how many deliveries
+        it would take, and nothing is done.
+        """
         fields, why = fields_and_why(ReplayIn(data=_flat(body_object(request))))
         wanted, consumer = _missed(request, fields) if _asks_for_missed(fields) else _filter(request, fields)
         if fields["dry_run"]:
@@ -141,19 +197,22 @@ class ReplayList(ApiView):
 class ReplayDetail(ApiView):
     roles = {"GET": EVERYONE}
     scopes = {"GET": DELIVERIES_READ}
+    operations = {"GET": Operation("get_replay", ReplayDetailOut)}
 
     def get(self, request: Request, replay: str) -> Response:
-        """The job, and what has become of the deliveries that it put back."""
+        """Read a replay job, and what has become of the deliveries that it put back."""
         found = replay_or_404(request, replay)
-        return Response(show_replay(found) | asdict(results(found)))
+        return Response(show_replay_detail(found, results(found)))
 
 
 class ReplayCancel(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": REPLAYS_WRITE}
     fields = {"POST": WhyIn}
+    operations = {"POST": Operation("cancel_replay", ReplayOut, problems=("already_done",))}
 
     def post(self, request: Request, replay: str) -> HttpResponse:
+        """Cancel a replay job. What it has put back goes out all the same."""
         found = replay_or_404(request, replay)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
 
@@ -240,11 +299,13 @@ def _deliveries(public_ids: list[str]) -> tuple[UUID, ...]:
     return tuple(uuid for uuid in found if uuid is not None)
 
 
-def _show_preview(found: Matched) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _show_preview(found: Matched) -> PreviewOut:
+    shown: PreviewOut = {
         "matched": found.count,
         "by_endpoint": [
             {"endpoint": ids.show("ep", endpoint_id), "matched": count} for endpoint_id, count in found.by_endpoint
         ],
     }
-    return shown | ({"matched_is_minimum": True} if found.is_more else {})
+    if found.is_more:
+        shown["matched_is_minimum"] = True
+    return shown

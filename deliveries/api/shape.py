@@ -3,14 +3,16 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
+from django.conf import settings
 from django.utils.dateparse import parse_datetime
 
 from deliveries.ingest import PRODUCER_ID, NewEvent
+from subscriptions.api.describe import Time
 from subscriptions.api.known_names import names, unknown_fields
 from subscriptions.api.problems import Problem, invalid
-from subscriptions.event_types import is_name
+from subscriptions.event_types import NAME, is_name
 
 _API_VERSION = re.compile(r"[A-Za-z0-9._\-]{1,64}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -119,3 +121,33 @@ _EXPECTED = {
     "occurred_at": "A time with its zone, such as 2026-01-31T12:00:00Z.",
     "ordering_key": "1 to 255 characters.",
 }
+
+
+class EventIn(TypedDict):
+    """An event to send."""
+
+    consumer: Annotated[str, {"minLength": 1, "maxLength": 255}, _EXPECTED["consumer"]]
+    type: Annotated[str, {"pattern": f"^{NAME.pattern}$", "maxLength": 255}, _EXPECTED["type"]]
+    data: Annotated[dict[str, Any], "What happened, as consumers shall get it."]
+    id: NotRequired[
+        Annotated[
+            str,
+            {"pattern": f"^{PRODUCER_ID.pattern}$", "not": {"const": "batch"}},
+            f"Your own stable id: accepted once per consumer. {_EXPECTED['id']}",
+        ]
+    ]
+    api_version: NotRequired[
+        Annotated[str, {"pattern": f"^{_API_VERSION.pattern}$"}, "Picks the JSON Schema that the data is checked by."]
+    ]
+    occurred_at: NotRequired[Annotated[Time, "When it happened; consumers see it as `timestamp`."]]
+    ordering_key: NotRequired[
+        Annotated[
+            str, {"minLength": 1, "maxLength": 255}, "Events of one key are numbered, and can be delivered in sequence."
+        ]
+    ]
+
+
+class BatchIn(TypedDict):
+    """Events to send, each accepted or refused by itself."""
+
+    events: Annotated[list[EventIn], {"minItems": 1, "maxItems": settings.MAX_BATCH_EVENTS}]

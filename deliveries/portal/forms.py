@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from subscriptions.api.serializers import EndpointIn
+from deliveries.api.endpoints import EndpointIn
 from subscriptions.models import Endpoint, EventType
 
 # A page is no catalogue.

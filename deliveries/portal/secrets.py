@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries.actions import endpoints as actions
+from deliveries.api.endpoints import RotateIn
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import forms, words
@@ -16,7 +17,6 @@ from deliveries.portal.endpoints import find, form_page, page_of
 from deliveries.portal.page import actor, back_to, missing, render
 from subscriptions import endpoints, handover
 from subscriptions.actions.endpoints import create
-from subscriptions.api.serializers import RotateIn
 from subscriptions.models import Consumer, Endpoint
 
 

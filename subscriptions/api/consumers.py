@@ -1,35 +1,25 @@
-"""consumers/ and what hangs below one: its endpoints and links to its portal. Its keys are in keys.py."""
+"""consumers/: the tenants, and links to their portal. Their keys are in keys.py."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
 
 from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from subscriptions import consumers, endpoints
+from subscriptions import consumers
 from subscriptions.access import key_tree
-from subscriptions.access.scopes import (
-    CONSUMERS_READ,
-    CONSUMERS_WRITE,
-    ENDPOINTS_READ,
-    ENDPOINTS_WRITE,
-    PORTAL_LINKS_WRITE,
-)
-from subscriptions.actions import consumers as consumer_actions
-from subscriptions.actions import endpoints as endpoint_actions
+from subscriptions.access.scopes import CONSUMERS_READ, CONSUMERS_WRITE, PORTAL_LINKS_WRITE
+from subscriptions.actions import consumers as actions
 from subscriptions.actions import portal as portal_actions
 from subscriptions.api.authentication import actor, caller, key_refused
+from subscriptions.api.describe import Operation, Page, id_of
+from subscriptions.api.fields import Metadata, Text, Why, WhyIn
 from subscriptions.api.pagination import PAGE, page
 from subscriptions.api.problems import Problem, not_found
-from subscriptions.api.serializers import (
-    ConsumerIn,
-    EndpointIn,
-    WhyIn,
-    show_consumer,
-    show_endpoint,
-)
 from subscriptions.api.views import (
     EVERYONE,
     PRODUCERS,
@@ -39,7 +29,60 @@ from subscriptions.api.views import (
     fields_and_why,
     why_of_delete,
 )
-from subscriptions.models import Consumer, Endpoint
+from subscriptions.consumers import UID_PATTERN, UID_RULE, is_uid
+from subscriptions.models import Consumer
+
+
+class ConsumerOut(TypedDict):
+    """A tenant: it owns endpoints and keys, and events are addressed to it."""
+
+    id: Annotated[str, id_of("con"), "Ours."]
+    uid: Annotated[str | None, "Yours. Where a consumer is asked for, either will do."]
+    name: Annotated[str, "For people."]
+    contact_email: Annotated[str, "Told when an endpoint fails for long, is disabled, or works again."]
+    metadata: Annotated[dict[str, str], "As you sent it."]
+    created_at: datetime
+
+
+def show_consumer(consumer: Consumer) -> ConsumerOut:
+    return {
+        "id": consumer.public_id,
+        "uid": consumer.uid,
+        "name": consumer.name,
+        "contact_email": consumer.contact_email,
+        "metadata": consumer.metadata,
+        "created_at": consumer.created_at,
+    }
+
+
+class ConsumerIn(serializers.Serializer[Any]):
+    """A consumer as you want it."""
+
+    uid = Text(
+        required=False,
+        allow_null=True,
+        max_length=255,
+        keywords={"pattern": UID_PATTERN},
+        help_text=f"Your own name for it, unique. {UID_RULE}",
+    )
+    name = Text(required=False, allow_blank=True, max_length=255, help_text="For people.")
+    contact_email = serializers.EmailField(
+        required=False, allow_blank=True, max_length=254, help_text="Who is told about the health of its endpoints."
+    )
+    metadata = Metadata(required=False)
+    why = Why()
+
+    def validate_uid(self, uid: str | None) -> str | None:
+        if uid is not None and not is_uid(uid):
+            raise serializers.ValidationError(UID_RULE)
+        return uid
+
+
+class PortalLinkOut(TypedDict):
+    """A way into a consumer's portal."""
+
+    url: Annotated[str, {"format": "uri"}, "Whoever opens it first is let in. It works once."]
+    expires_at: Annotated[datetime, "Until when it can be opened."]
 
 
 class ConsumerList(ApiView):
@@ -47,17 +90,23 @@ class ConsumerList(ApiView):
     scopes = {"GET": CONSUMERS_READ, "POST": CONSUMERS_WRITE}
     parameters = {"GET": PAGE}
     fields = {"POST": ConsumerIn}
+    operations = {
+        "GET": Operation("list_consumers", Page[ConsumerOut]),
+        "POST": Operation("create_consumer", ConsumerOut, status=201, problems=("uid_taken",)),
+    }
 
     def get(self, request: Request) -> Response:
+        """List consumers, newest first."""
         rows, following = page(request, Consumer.objects.filter(deleted_at__isnull=True))
         return Response({"results": [show_consumer(row) for row in rows], "next": following})
 
     def post(self, request: Request) -> HttpResponse:
+        """Create a consumer."""
         fields, why = fields_and_why(ConsumerIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             with _uid_conflict():
-                made = consumer_actions.create(**{"uid": None, **fields}, actor=actor(request), why=why)
+                made = actions.create(**{"uid": None, **fields}, actor=actor(request), why=why)
             return 201, show_consumer(_reloaded(made))
 
         return self.once(request, work)
@@ -67,22 +116,33 @@ class ConsumerDetail(ApiView):
     roles = {"GET": EVERYONE, "PATCH": PRODUCERS, "DELETE": PRODUCERS}
     scopes = {"GET": CONSUMERS_READ, "PATCH": CONSUMERS_WRITE, "DELETE": CONSUMERS_WRITE}
     fields = {"PATCH": ConsumerIn}
+    operations = {
+        "GET": Operation("get_consumer", ConsumerOut),
+        "PATCH": Operation("update_consumer", ConsumerOut, problems=("uid_taken",)),
+        "DELETE": Operation("delete_consumer", status=204),
+    }
 
     def get(self, request: Request, consumer: str) -> Response:
+        """Read a consumer. A consumer's key reads its own."""
         return Response(show_consumer(consumer_or_404(request, consumer)))
 
     def patch(self, request: Request, consumer: str) -> Response:
+        """Change a consumer. Fields that are not sent stay as they are."""
         found = consumer_or_404(request, consumer)
         fields, why = fields_and_why(ConsumerIn(data=body_object(request), partial=True))
         with _uid_conflict():
-            updated = consumer_actions.update(found, fields, actor=actor(request), why=why)
+            updated = actions.update(found, fields, actor=actor(request), why=why)
         if updated is None:
             raise not_found("consumer")
         return Response(show_consumer(updated))
 
     def delete(self, request: Request, consumer: str) -> Response:
+        """Delete a consumer.
+
+        Its keys stop working, its endpoints receive nothing more, and its uid is free again. History stays.
+        """
         found = consumer_or_404(request, consumer)
-        consumer_actions.delete(found, actor=actor(request), why=why_of_delete(request))
+        actions.delete(found, actor=actor(request), why=why_of_delete(request))
         return Response(status=204)
 
 
@@ -90,9 +150,13 @@ class PortalLink(ApiView):
     roles = {"POST": PRODUCERS}
     scopes = {"POST": PORTAL_LINKS_WRITE}
     fields = {"POST": WhyIn}
+    operations = {"POST": Operation("create_portal_link", PortalLinkOut, status=201)}
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
-        """201 with a link that lets whoever opens it first into this consumer's portal."""
+        """Make a link into a consumer's portal.
+
+        Whoever opens it first is let in, for one session. It ends with the key that made it.
+        """
         found = consumer_or_404(request, consumer)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
 
@@ -109,41 +173,6 @@ class PortalLink(ApiView):
                 raise key_refused() from None
             url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
             return 201, {"url": url, "expires_at": expires_at}
-
-        return self.once(request, work)
-
-
-class EndpointList(ApiView):
-    roles = {"GET": EVERYONE, "POST": EVERYONE}
-    scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_WRITE}
-    parameters = {"GET": PAGE}
-    fields = {"POST": EndpointIn}
-
-    def get(self, request: Request, consumer: str) -> Response:
-        found = consumer_or_404(request, consumer)
-        living = Endpoint.objects.select_related("consumer").filter(consumer=found, deleted_at__isnull=True)
-        rows, following = page(request, living)
-        return Response({"results": [show_endpoint(row) for row in rows], "next": following})
-
-    def post(self, request: Request, consumer: str) -> HttpResponse:
-        found = consumer_or_404(request, consumer)
-        fields, why = fields_and_why(EndpointIn(data=body_object(request)))
-
-        def work() -> tuple[int, Any]:
-            try:
-                endpoint, secret = endpoint_actions.create(consumer=found, **fields, actor=actor(request), why=why)
-            except endpoints.TooManyEndpoints:
-                raise Problem(
-                    409, "too_many_endpoints", "This consumer has as many endpoints as it may have. Delete one first."
-                ) from None
-            except endpoints.TooManyNewEndpoints:
-                raise Problem(
-                    429,
-                    "too_many_new_endpoints",
-                    "This consumer has made as many endpoints as it may within a day. Change one instead, or wait.",
-                    headers={"Retry-After": "3600"},
-                ) from None
-            return 201, {**show_endpoint(endpoint), "secret": secret}
 
         return self.once(request, work)
 

@@ -9,15 +9,23 @@ import orjson
 from django.db.models import Model, QuerySet
 from rest_framework.request import Request
 
+from subscriptions.api.describe import Parameter
 from subscriptions.api.problems import Problem
 
 M = TypeVar("M", bound=Model)
 
-# The parameters of every list.
-PAGE = ("limit", "cursor")
-
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+
+# The parameters of every list.
+PAGE = (
+    Parameter(
+        "limit",
+        "How many at most. A page may hold fewer and still have a next one.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    ),
+    Parameter("cursor", "Where to go on: part of the `next` of the page before.", {"type": "string"}),
+)
 
 
 def page(request: Request, queryset: QuerySet[M], *, key: str = "id") -> tuple[list[M], str | None]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import orjson
 from django.core.exceptions import TooManyFieldsSent
@@ -36,6 +36,24 @@ _TITLES = {
 }
 
 
+class MistakeOut(TypedDict):
+    """One mistake, and where it is."""
+
+    pointer: Annotated[str, "A JSON pointer into the body; `?name` for a query parameter."]
+    detail: str
+
+
+class ProblemOut(TypedDict):
+    """A refusal (RFC 9457). Nothing was done."""
+
+    type: Annotated[str, {"format": "uri"}, "`urn:webhooks-platform:problem:` and the code."]
+    title: Annotated[str, "What the status means."]
+    status: int
+    code: Annotated[str, "Stable: the one to look at in programs."]
+    detail: Annotated[str, "A sentence for people. It may change."]
+    errors: NotRequired[list[MistakeOut]]
+
+
 class Problem(Exception):
     """Raised anywhere below a view; answered as a problem document."""
 
@@ -55,8 +73,8 @@ class Problem(Exception):
         self.errors = list(errors)
         self.headers = dict(headers or {})
 
-    def document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
+    def document(self) -> ProblemOut:
+        document: ProblemOut = {
             "type": f"urn:webhooks-platform:problem:{self.code}",
             "title": _TITLES.get(self.status, "Error"),
             "status": self.status,
@@ -64,7 +82,7 @@ class Problem(Exception):
             "detail": self.detail,
         }
         if self.errors:
-            document["errors"] = self.errors
+            document["errors"] = [{"pointer": each["pointer"], "detail": each["detail"]} for each in self.errors]
         return document
 
 

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency
 from subscriptions.api.authentication import caller, is_known, look_again
+from subscriptions.api.describe import Operation, Parameter
 from subscriptions.api.known_names import Names, names_of, refuse_unknown_fields, refuse_unknown_parameters
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
@@ -26,6 +28,7 @@ EVERYONE = (Role.PRODUCER, Role.CONSUMER, Role.OPERATOR)
 PRODUCERS = (Role.PRODUCER, Role.OPERATOR)
 # Where a request carries what the rate limit said, when it was asked before the view.
 ALLOWANCE = "webhooks.allowance"
+WHY = Parameter("why", "The reason, for the audit log.", {"type": "string", "maxLength": LONGEST_WHY})
 # Whoever takes longer than this to send a body may have been shut out meanwhile (seconds).
 _SLOW_BODY_SECONDS = 1.0
 
@@ -38,10 +41,14 @@ class ApiView(APIView):
     roles: ClassVar[dict[str, tuple[Role, ...]]] = {}
     # What a key needs besides its role, by method (subscriptions/access/scopes.py).
     scopes: ClassVar[dict[str, str]] = {}
-    parameters: ClassVar[dict[str, tuple[str, ...]]] = {}
+    parameters: ClassVar[dict[str, tuple[Parameter, ...]]] = {}
     fields: ClassVar[dict[str, type[BaseSerializer[Any]] | Names]] = {}
     # What every route's requests of a method may send, beside what its view declares.
-    common_parameters: ClassVar[dict[str, tuple[str, ...]]] = {"DELETE": ("why",)}
+    common_parameters: ClassVar[dict[str, tuple[Parameter, ...]]] = {"DELETE": (WHY,)}
+    # What each method is called and answers, for the API's own description (webhooks_platform/openapi).
+    operations: ClassVar[dict[str, Operation]] = {}
+    # Whether its POSTs heed an Idempotency-Key.
+    idempotent: ClassVar[bool] = True
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -55,9 +62,22 @@ class ApiView(APIView):
         if any("\0" in value for value in request.query_params.values()):
             raise Problem(400, "invalid_parameter", "A parameter holds a NUL character.")
 
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
+        """Which methods there are. Nothing is looked up: whether the path leads anywhere, this does not say."""
+        return Response(status=204)
+
+    @property
+    def allowed_methods(self) -> list[str]:
+        """For the header Allow, which every answer has."""
+        return [*self.roles, *(["HEAD"] if "GET" in self.roles else []), "OPTIONS"]
+
+    @classmethod
+    def declared_parameters(cls, method: str) -> tuple[Parameter, ...]:
+        return cls.parameters.get(method, ()) + cls.common_parameters.get(method, ())
+
     @classmethod
     def known_parameters(cls, method: str) -> tuple[str, ...]:
-        return cls.parameters.get(method, ()) + cls.common_parameters.get(method, ())
+        return tuple(each.name for each in cls.declared_parameters(method))
 
     @classmethod
     def known_fields(cls, method: str) -> Names:

@@ -22,7 +22,7 @@ INTERFACES = [
 ]  # fmt: skip
 # The modules that do the work of actions, and what of them only reads. Whatever else they hold is for actions alone.
 READS: dict[str, set[str]] = {
-    "subscriptions.consumers": {"find", "is_uid", "UidTaken", "UID_RULE"},
+    "subscriptions.consumers": {"find", "is_uid", "UidTaken", "UID_RULE", "UID_PATTERN"},
     "subscriptions.endpoints": {
         "find",
         "TooManyEndpoints",
@@ -30,7 +30,7 @@ READS: dict[str, set[str]] = {
         "RotationInProgress",
         "overlap_until",
     },
-    "subscriptions.event_types": {"find", "is_name", "is_pattern", "NameTaken", "SchemaInvalid"},
+    "subscriptions.event_types": {"find", "is_name", "is_pattern", "NAME", "PATTERN", "NameTaken", "SchemaInvalid"},
     "subscriptions.keys": {"verify", "remembered", "Caller"},
     "subscriptions.portal": {"visitor", "consumer_of_link"},
     "subscriptions.reencrypt": set(),

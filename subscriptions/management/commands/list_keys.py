@@ -7,8 +7,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from subscriptions import consumers
 from subscriptions.access import key_tree
+from subscriptions.api.keys import show_key
 from subscriptions.api.rendering import render
-from subscriptions.api.serializers import show_key
 from subscriptions.models import Role
 
 

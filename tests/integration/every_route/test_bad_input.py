@@ -17,12 +17,15 @@ from django.utils import timezone
 from rest_framework.serializers import BaseSerializer
 
 from deliveries import replay
+from deliveries.api.endpoints import EndpointIn, RotateIn
 from deliveries.api.replays import ReplayIn
 from deliveries.endpoint_tests import check_up
 from deliveries.ingest import NewEvent
 from deliveries.models import Event
 from subscriptions import consumers, endpoints, event_types, keys
-from subscriptions.api import serializers
+from subscriptions.api.consumers import ConsumerIn
+from subscriptions.api.event_types import EventTypeIn, NewEventTypeIn
+from subscriptions.api.keys import KeyIn, KeyRotateIn
 from subscriptions.models import Consumer, Role
 from tests.conftest import Api
 from tests.ledger import ledger
@@ -335,15 +338,15 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("replay-cancel", "POST"): {"why": WHY},
 }
 SHAPES: dict[str, type[BaseSerializer[Any]]] = {
-    "consumers": serializers.ConsumerIn,
-    "consumer": serializers.ConsumerIn,
-    "keys": serializers.KeyIn,
-    "endpoints": serializers.EndpointIn,
-    "endpoint": serializers.EndpointIn,
-    "key-rotate": serializers.KeyRotateIn,
-    "rotate-secret": serializers.RotateIn,
-    "event-types": serializers.NewEventTypeIn,
-    "event-type": serializers.EventTypeIn,
+    "consumers": ConsumerIn,
+    "consumer": ConsumerIn,
+    "keys": KeyIn,
+    "endpoints": EndpointIn,
+    "endpoint": EndpointIn,
+    "key-rotate": KeyRotateIn,
+    "rotate-secret": RotateIn,
+    "event-types": NewEventTypeIn,
+    "event-type": EventTypeIn,
     "replays": ReplayIn,
 }
 
@@ -440,7 +443,7 @@ def test_b_an_odd_name_in_the_path_is_not_found(route: Route, operator: Raw, thi
 @pytest.mark.parametrize("route", api_routes(), ids=call_name)
 def test_b_a_method_that_a_route_does_not_have_is_refused(route: Route, operator: Raw, things: dict[str, str]) -> None:
     before = ledger()
-    missing = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(route.roles)
+    missing = {"GET", "POST", "PUT", "PATCH", "DELETE"} - set(route.roles)
 
     answers = {method: operator.send(method, route.path(things)) for method in missing}
 
