@@ -1,0 +1,110 @@
+"""`make faults`: every fault of the catalogue with several seeds on the real system, and the report of it.
+
+    make faults                                  # everything, three seeds: about half an hour
+    make faults ONLY=redis-frozen,deploy SEEDS=7 # what a report's line says, or whatever is of interest
+    make faults REPORT=no                        # without writing docs/reliability.md
+
+A seed runs on one system, the faults one after the other; a broken promise ends that system, and the next fault gets a
+fresh one. What a round does depends on its fault and its seed alone, so it can be repeated by itself.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
+
+from tests.faults.harness import report
+from tests.faults.harness.faults import FAULTS
+from tests.faults.harness.receiver import Receivers, running_receivers
+from tests.faults.harness.rounds import Round, Session, check_tables, running_session
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+
+
+def main() -> int:
+    options = _options()
+    names = options.only.split(",") if options.only else list(FAULTS)
+    unknown = sorted(set(names) - set(FAULTS))
+    if unknown:
+        sys.stderr.write(f"No such fault: {', '.join(unknown)}. There are: {', '.join(FAULTS)}.\n")
+        return 2
+    begun_at = time.monotonic()
+    rounds: list[Round] = []
+    ended: list[str] = []
+    for seed in _seeds(options.seeds):
+        # Each seed has an order of its own: what a fault leaves behind meets another one.
+        order = random.Random(seed).sample(names, len(names))
+        while order:
+            with running_receivers() as receivers:
+                ended += _run_until_broken(receivers, seed, order, rounds)
+    minutes = (time.monotonic() - begun_at) / 60
+    # A part of the catalogue does not replace the report of the whole, unless asked to.
+    if options.report == "yes" or (options.report == "auto" and not options.only):
+        report.write(sorted(rounds, key=_place), ended=ended, page=PAGE, note=options.note, minutes=minutes)
+    broken = [each for each in rounds if not each.passed]
+    _say(f"{len(rounds)} rounds in {minutes:.0f} minutes, {len(broken)} with a broken promise")
+    return 1 if broken or ended else 0
+
+
+def _run_until_broken(receivers: Receivers, seed: int, order: list[str], rounds: list[Round]) -> list[str]:
+    """Takes names off `order`. Ends with the order, or after a round that leaves a system not worth going on with."""
+    with ExitStack() as stack:
+        _say(f"seed {seed}: starting a system for {len(order)} faults")
+        session = stack.enter_context(running_session(receivers))
+        while order:
+            done = session.run(FAULTS[order.pop(0)], seed)
+            rounds.append(done)
+            _say(_line(done, len(order)))
+            if not done.passed:
+                _show_logs(session)
+                return []
+        return check_tables(session.system)
+
+
+def _line(done: Round, left: int) -> str:
+    name = f"seed {done.seed} {done.fault.name:24}"
+    if done.skipped:
+        return f"{name} skipped: {done.skipped}"
+    figures = (
+        f"{done.audit.accepted:4} accepted  outage {done.outage_seconds:5.1f}  back {done.back_seconds:5.2f}"
+        f"  lag {done.worst_lag_seconds:5.2f}  rest {done.rest_seconds:5.1f}"
+        f"  in flight {done.in_flight:3}  doubled {done.audit.duplicate_count:3}  ({left} left)"
+    )
+    problems = "".join(f"\n    ✘ {each}" for each in done.audit.violations[:8])
+    return f"{'✔' if done.passed else '✘'} {name} {figures}{problems}"
+
+
+def _show_logs(session: Session) -> None:
+    for name in ("web", "deliveries1", "deliveries2", "background", "beat"):
+        _say(f"── {name} ──\n{session.system.log(name, 12)}")
+
+
+def _place(each: Round) -> tuple[int, int]:
+    return list(FAULTS).index(each.fault.name), each.seed
+
+
+def _seeds(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make faults")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--report", default="auto", choices=["auto", "yes", "no"])
+    parser.add_argument("--note", default="", help="a sentence for the report, such as what else the machine did")
+    return parser.parse_args()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""docs/reliability.md: what was run, what came of it, and the command that repeats each line."""
+
+import subprocess
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from tests.faults.harness.rounds import Round
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "docs" / "pictures" / "recovery.svg"
+_BEGIN, _END = "<!-- report: written by make faults -->", "<!-- end of report -->"
+_WIDTH, _ROW, _LABEL = 900, 18, 220
+
+
+def write(rounds: list[Round], *, ended: list[str], page: Path, note: str, minutes: float) -> None:
+    """Replaces the part of the page between the marks."""
+    text = page.read_text()
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    page.write_text(f"{before}{_BEGIN}\n\n{render(rounds, ended=ended, note=note, minutes=minutes)}\n{_END}{after}")
+    CHART.write_text(chart(rounds))
+
+
+def render(rounds: list[Round], *, ended: list[str], note: str, minutes: float) -> str:
+    ran = [each for each in rounds if not each.skipped]
+    broken = [each for each in ran if not each.passed]
+    accepted = sum(each.audit.accepted for each in ran)
+    doubled = sum(each.audit.duplicate_count for each in ran)
+    lines = [
+        f"Run on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit `{_commit()}`, {minutes:.0f} minutes. {note}".rstrip(),
+        "",
+        f"{len(ran)} rounds of {len({each.fault.name for each in ran})} faults: {accepted:,} events answered 202,"
+        f" {sum(each.audit.delivered for each in ran):,} deliveries delivered, {sum(each.audit.dead for each in ran):,}"
+        f" dead, {_lost(ran)} lost, {doubled:,} requests doubled and each of them explained,"
+        f" {len(broken)} rounds with a broken promise.",
+        "",
+        *_broken(broken, ended),
+        *_table(ran),
+        "",
+        "![How soon deliveries are back after each fault](pictures/recovery.svg)",
+        "",
+        *_duplicates(ran),
+        *_skipped(rounds),
+    ]
+    return "\n".join(lines)
+
+
+def _lost(ran: list[Round]) -> int:
+    return sum(violation.startswith("lost") for each in ran for violation in each.audit.violations)
+
+
+def _table(ran: list[Round]) -> list[str]:
+    lines = [
+        "Seconds are the median and the worst of the seeds. *Back* is the time from the fault's end (the server"
+        " answers, the process is started) to the next request at a healthy receiver. *Lag* is the longest time from a"
+        " 202 to the first request, for healthy endpoints; it includes the outage.",
+        "",
+        "| fault | what | seeds | 202s | outage | back | lag | in flight | doubled | result |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for name, group in _grouped(ran).items():
+        result = "kept" if all(each.passed for each in group) else "**broken**"
+        lines.append(
+            f"| `{name}` | {group[0].fault.what} | {' '.join(str(each.seed) for each in group)}"
+            f" | {sum(each.audit.accepted for each in group)} | {_seconds([each.outage_seconds for each in group])}"
+            f" | {_seconds([each.back_seconds for each in group])}"
+            f" | {_seconds([each.worst_lag_seconds for each in group])}"
+            f" | {max(each.in_flight for each in group)}"
+            f" | {sum(each.audit.duplicate_count for each in group)} | {result} |"
+        )
+    return [*lines, "", "To repeat one: `make faults ONLY=redis-frozen SEEDS=2`."]
+
+
+def _grouped(ran: list[Round]) -> dict[str, list[Round]]:
+    grouped: dict[str, list[Round]] = defaultdict(list)
+    for each in ran:
+        grouped[each.fault.name].append(each)
+    return grouped
+
+
+def _seconds(values: list[float]) -> str:
+    return f"{median(values):.1f} / {max(values):.1f}"
+
+
+def _broken(broken: list[Round], ended: list[str]) -> list[str]:
+    lines = [
+        f"- `make faults ONLY={each.fault.name} SEEDS={each.seed}`: {v}"
+        for each in broken
+        for v in each.audit.violations[:4]
+    ]
+    lines += [f"- at the end of a session: {each}" for each in ended]
+    return ["Promises that were broken:", "", *lines, ""] if lines else []
+
+
+def _duplicates(ran: list[Round]) -> list[str]:
+    reasons: dict[str, int] = defaultdict(int)
+    for each in ran:
+        for reason, count in each.audit.duplicates.items():
+            reasons[reason] += count
+    if not reasons:
+        return []
+    shown = ", ".join(f"{count} of `{reason}`" for reason, count in sorted(reasons.items()))
+    return [f"Why requests came twice, by what is recorded of the first: {shown}.", ""]
+
+
+def _skipped(rounds: list[Round]) -> list[str]:
+    reasons = {each.fault.name: each.skipped for each in rounds if each.skipped}
+    return [f"- `{name}` was skipped: {reason}" for name, reason in reasons.items()]
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    return done.stdout.strip() or "unknown"
+
+
+def chart(rounds: list[Round]) -> str:
+    """One bar per fault: the worst time back of its seeds, on a line of seconds."""
+    worst = {
+        name: max(each.back_seconds for each in group)
+        for name, group in _grouped([each for each in rounds if not each.skipped]).items()
+    }
+    longest = max([2.0, *worst.values()]) * 1.1
+    scale = (_WIDTH - _LABEL - 60) / longest
+    height = _ROW * len(worst) + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
+        ' font-family="sans-serif" font-size="12">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
+    ]
+    for place, (name, seconds) in enumerate(sorted(worst.items(), key=lambda item: item[1])):
+        top = place * _ROW + 8
+        width = max(1.0, seconds * scale)
+        colour = "#2f7d4f" if seconds <= 2 else "#b7791f"
+        parts.append(f'<text x="{_LABEL - 8}" y="{top + 12}" text-anchor="end" fill="#333">{name}</text>')
+        parts.append(f'<rect x="{_LABEL}" y="{top + 2}" width="{width:.1f}" height="{_ROW - 5}" fill="{colour}"/>')
+        parts.append(f'<text x="{_LABEL + width + 6:.1f}" y="{top + 12}" fill="#333">{seconds:.1f} s</text>')
+    two = _LABEL + 2 * scale
+    parts.append(
+        f'<line x1="{two:.1f}" y1="4" x2="{two:.1f}" y2="{height - 28}" stroke="#999" stroke-dasharray="3 3"/>'
+    )
+    parts.append(
+        f'<text x="{two + 4:.1f}" y="{height - 16}" fill="#666">2 s; worst of the seeds, from the fault\'s end</text>'
+    )
+    return "\n".join([*parts, "</svg>", ""])
