@@ -6,11 +6,14 @@ claimed again, finds another number and changes nothing.
 Healthy endpoints take one statement for the whole batch. Where an endpoint fails or recovers, its lane is locked first
 and written after the deliveries have moved, in the same transaction. Everybody who locks rows of several kinds does so
 in one order, or two of them could wait for each other: endpoint, lane, ordering key, delivery, event; in id order each.
+
+Somebody may hold one of these rows for long. Whoever settles with `skip_locked` waits for none of them: outcomes that
+need such a row are set aside, and all others are written.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -78,7 +81,7 @@ A dead one leaves a notice; one that ends its turn in an ordering key lets the n
 """
 
 LOCK_ENDPOINTS = """
-    SELECT FROM subscriptions_endpoint WHERE id = ANY (%(endpoint_ids)s) ORDER BY id FOR NO KEY UPDATE
+    SELECT id FROM subscriptions_endpoint WHERE id = ANY (%(endpoint_ids)s) ORDER BY id FOR NO KEY UPDATE
 """
 """Locks the endpoints that will be disabled: before their lanes, as a person does who resumes or probes one."""
 
@@ -94,12 +97,30 @@ LOCK_LANES = """
 """Locks lanes, in id order, and reads them."""
 
 LOCK_KEYS = """
-    SELECT held.key FROM deliveries_orderingkey held
+    SELECT held.consumer_id, held.key FROM deliveries_orderingkey held
     JOIN unnest(%(consumer_ids)s::uuid[], %(keys)s::text[]) AS given (consumer_id, key) USING (consumer_id, key)
     ORDER BY held.consumer_id, held.key
     FOR NO KEY UPDATE OF held
 """
 """Waits until no event of these keys is being accepted: such an event could not yet be seen, and would stay blocked."""
+
+LOCK_DELIVERIES = """
+    SELECT id FROM deliveries_delivery WHERE id = ANY (%(delivery_ids)s::uuid[]) ORDER BY id FOR UPDATE SKIP LOCKED
+"""
+"""Locks those deliveries that nobody else holds."""
+
+FIND_EXISTING = {
+    "endpoints": "SELECT id FROM subscriptions_endpoint WHERE id = ANY (%(missing)s::uuid[])",
+    "lanes": "SELECT endpoint_id FROM subscriptions_lane WHERE endpoint_id = ANY (%(missing)s::uuid[])",
+    "deliveries": "SELECT id FROM deliveries_delivery WHERE id = ANY (%(missing)s::uuid[])",
+}
+"""Which of the rows that could not be locked exist: somebody else holds those."""
+
+FIND_EXISTING_KEYS = """
+    SELECT consumer_id, key FROM deliveries_orderingkey
+    JOIN unnest(%(consumer_ids)s::uuid[], %(keys)s::text[]) AS given (consumer_id, key) USING (consumer_id, key)
+"""
+"""The same for ordering keys."""
 
 WRITE_LANES = """
     UPDATE subscriptions_lane lane
@@ -165,9 +186,16 @@ class Settled:
     moved: set[tuple[UUID, int]]
     # Endpoints with something new to send: the next of an ordering key.
     unblocked: set[UUID]
+    # Not written, because somebody else holds a row they need. Only with `skip_locked`.
+    set_aside: frozenset[tuple[UUID, int]] = frozenset()
 
 
-async def settle(connection: AsyncConnection, outcomes: Sequence[Outcome], *, breaker: Breaker) -> Settled:
+async def settle(
+    connection: AsyncConnection, outcomes: Sequence[Outcome], *, breaker: Breaker, skip_locked: bool = False
+) -> Settled:
+    """With `skip_locked`, outcomes that need a row somebody else holds are set aside, and nobody waits."""
+    if skip_locked:
+        return await _settle_past_locks(connection, outcomes, breaker=breaker)
     ailing = sorted({outcome.endpoint_id for outcome in outcomes if _concerns_health(outcome)})
     keys = sorted({outcome.ordering for outcome in outcomes if outcome.ordering})
     if not ailing and not keys:
@@ -183,11 +211,72 @@ async def settle(connection: AsyncConnection, outcomes: Sequence[Outcome], *, br
     return settled
 
 
+async def _settle_past_locks(connection: AsyncConnection, outcomes: Sequence[Outcome], *, breaker: Breaker) -> Settled:
+    """In the order of all locks: each step leaves out what could not be locked, and all that depends on it."""
+    async with connection.transaction():
+        free = [
+            outcome for outcome, is_held in zip(outcomes, await _held(connection, outcomes), strict=True) if not is_held
+        ]
+        set_aside = {(outcome.delivery_id, outcome.number) for outcome in outcomes}
+        set_aside -= {(outcome.delivery_id, outcome.number) for outcome in free}
+        # Whatever is locked again here is ours already.
+        settled = await settle(connection, free, breaker=breaker) if free else Settled(moved=set(), unblocked=set())
+    return replace(settled, set_aside=frozenset(set_aside))
+
+
+async def _held(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> list[bool]:
+    """Of each outcome, whether somebody else holds a row that it needs. The other rows are locked now."""
+    disabled = [o.endpoint_id for o in outcomes if o.signal and o.signal.disable_reason]
+    held_endpoints = await _lock_free(
+        connection, f"{LOCK_ENDPOINTS} SKIP LOCKED", "endpoints", "endpoint_ids", disabled
+    )
+    ailing = [o.endpoint_id for o in outcomes if _concerns_health(o)]
+    held_lanes = await _lock_free(connection, f"{LOCK_LANES} SKIP LOCKED", "lanes", "endpoint_ids", ailing)
+    held_keys = await lock_free_keys(connection, {o.ordering for o in outcomes if o.ordering})
+    held = [
+        (o.endpoint_id in held_endpoints)
+        or (_concerns_health(o) and o.endpoint_id in held_lanes)
+        or (o.ordering in held_keys)
+        for o in outcomes
+    ]
+    wanted = [o.delivery_id for o, is_held in zip(outcomes, held, strict=True) if not is_held]
+    held_deliveries = await _lock_free(connection, LOCK_DELIVERIES, "deliveries", "delivery_ids", wanted)
+    return [is_held or o.delivery_id in held_deliveries for o, is_held in zip(outcomes, held, strict=True)]
+
+
+async def _lock_free(
+    connection: AsyncConnection, statement: str, kind: str, parameter: str, wanted: Sequence[UUID]
+) -> set[UUID]:
+    """Locks rows by a statement whose first column is their id. Returns those that somebody else holds."""
+    if not wanted:
+        return set()
+    locked = await (await connection.execute(statement, {parameter: list(wanted)})).fetchall()
+    missing = set(wanted) - {row[0] for row in locked}
+    if not missing:
+        return set()
+    existing = await connection.execute(FIND_EXISTING[kind], {"missing": list(missing)})
+    return {row[0] for row in await existing.fetchall()}
+
+
 async def lock_keys(connection: AsyncConnection, keys: Sequence[tuple[UUID, str]]) -> None:
     if keys:
-        await connection.execute(
-            LOCK_KEYS, {"consumer_ids": [consumer for consumer, _ in keys], "keys": [key for _, key in keys]}
-        )
+        await connection.execute(LOCK_KEYS, _key_columns(keys))
+
+
+async def lock_free_keys(connection: AsyncConnection, keys: Collection[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+    """Locks the keys that nobody holds, and returns the others."""
+    if not keys:
+        return set()
+    locked = await connection.execute(f"{LOCK_KEYS} SKIP LOCKED", _key_columns(keys))
+    missing = set(keys) - set(await locked.fetchall())
+    if not missing:
+        return set()
+    existing = await connection.execute(FIND_EXISTING_KEYS, _key_columns(missing))
+    return set(await existing.fetchall())
+
+
+def _key_columns(keys: Collection[tuple[UUID, str]]) -> dict[str, list[Any]]:
+    return {"consumer_ids": [consumer for consumer, _ in keys], "keys": [key for _, key in keys]}
 
 
 def _concerns_health(outcome: Outcome) -> bool:

@@ -9,12 +9,13 @@ from uuid import UUID
 
 from django.db import connection as django_connection
 from psycopg import AsyncConnection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row
 
 from deliveries import retry
 from deliveries.health.breaker import Breaker
 from deliveries.retry import Facts
-from deliveries.settle import Outcome, lock_keys, settle
+from deliveries.settle import Outcome, lock_free_keys, settle
 
 # Lost deliveries settled per statement.
 _BATCH = 500
@@ -110,21 +111,34 @@ async def recover_lost(connection: AsyncConnection, *, schedule: list[int], brea
         async with connection.transaction():
             now = datetime.now(UTC)
             lost = [_lost(row, schedule=schedule, now=now) for row in await _lock_lost(connection)]
-            if lost:
-                await settle(connection, lost, breaker=breaker)
-        recovered += len(lost)
-        if len(lost) < _BATCH:
+            settled_count = await _settle_lost(connection, lost, breaker=breaker) if lost else 0
+        recovered += settled_count
+        if settled_count < _BATCH:
             break
     return recovered
 
 
+async def _settle_lost(connection: AsyncConnection, lost: list[Outcome], *, breaker: Breaker) -> int:
+    """How many. The next delivery of an ordering key may be held by somebody: then that key alone waits."""
+    try:
+        async with connection.transaction():
+            await settle(connection, lost, breaker=breaker)
+        return len(lost)
+    except LockNotAvailable:
+        if len(lost) == 1:
+            return 0
+        return sum([await _settle_lost(connection, [each], breaker=breaker) for each in lost])
+
+
 async def _lock_lost(connection: AsyncConnection) -> list[Lost]:
-    """Their ordering keys first, as settling does: the other way round, a late settler and this could deadlock."""
+    """Their ordering keys first, as settling does: the other way round, a late settler and this could deadlock. A key
+    that somebody holds waits for the next sweep, and holds up no others."""
     cursor = connection.cursor(row_factory=class_row(Lost))
     found = {row.id: row for row in await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()}
     if not found:
         return []
-    await lock_keys(connection, sorted({row.ordering for row in found.values() if row.ordering}))
+    held_keys = await lock_free_keys(connection, {row.ordering for row in found.values() if row.ordering})
+    found = {lost_id: row for lost_id, row in found.items() if row.ordering not in held_keys}
     locked = await (await connection.execute(LOCK_LOST, {"ids": list(found)})).fetchall()
     return [found[lost_id] for lost_id, number in locked if found[lost_id].number == number]
 

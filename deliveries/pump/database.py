@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 import psycopg
 from django.db import connection
-from psycopg.conninfo import make_conninfo
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
 
 from deliveries.pump.pool import Pool
 
 # After a failed statement, before the next try (seconds).
 _ERROR_PAUSE = 0.5
+# A pump waits so long for a row that somebody else holds, and then writes all the rest (milliseconds).
+_LOCK_TIMEOUT_MS = 200
 # Options that are Django's, not libpq's.
 _DJANGO_ONLY = {
     "client_encoding", "cursor_factory", "row_factory", "context", "prepare_threshold", "server_side_binding", "pool",
@@ -38,7 +40,13 @@ def session() -> dict[str, Any]:
 
 
 def new_pool() -> Pool:
-    return Pool(partial(psycopg.AsyncConnection.connect, conninfo(), **session()))
+    return Pool(partial(psycopg.AsyncConnection.connect, impatient_conninfo(), **session()))
+
+
+def impatient_conninfo() -> str:
+    """For pumps: many endpoints' outcomes wait beside the one whose row somebody holds."""
+    options = conninfo_to_dict(conninfo()).get("options") or ""
+    return make_conninfo(conninfo(), options=f"{options} -c lock_timeout={_LOCK_TIMEOUT_MS}".strip())
 
 
 @asynccontextmanager
@@ -55,12 +63,15 @@ async def borrow(pool: Pool) -> AsyncIterator[psycopg.AsyncConnection]:
 async def insist(pool: Pool, run: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
     """Tries until the database answers: an outcome must not be lost to a restart of the server.
 
-    It ends with who asks: a pump that was told to stop waits for as long as draining may take, and then leaves.
+    It ends with who asks: a pump that was told to stop waits for as long as draining may take, and then leaves. Nobody
+    insists on a row that somebody else holds: that may take long, and is the caller's to decide.
     """
     while True:
         try:
             async with borrow(pool) as connection:
                 return await run(connection)
+        except LockNotAvailable:
+            raise
         except (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction) as error:
             logger.warning("database.failed", extra={"fields": {"error": repr(error)}})
             await asyncio.sleep(_ERROR_PAUSE)

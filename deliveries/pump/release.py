@@ -23,11 +23,12 @@ CLOSE_LANES = """
         SELECT endpoint_id FROM subscriptions_lane
         WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[])
         ORDER BY endpoint_id
-        FOR NO KEY UPDATE
+        FOR NO KEY UPDATE SKIP LOCKED
     ))
 """
-"""Closes lanes for a while. Also behind an open breaker: a probe that was never sent begins no cool-down, so nothing
-else would keep the next delivery from being claimed at once."""
+"""Closes lanes for a while, but for those that somebody holds: nobody waits for them. Also behind an open breaker: a
+probe that was never sent begins no cool-down, so nothing else would keep the next delivery from being claimed at
+once."""
 
 RELEASE = """
     UPDATE deliveries_delivery delivery

@@ -2,19 +2,25 @@
 
 While one settlement is written, the outcomes of the next one gather. Nobody waits for most of them, so they wait for
 each other a moment; where a slot or an ordering key waits, they are written at once.
+
+Somebody may hold a row that an outcome needs: an endpoint's lane, an ordering key, the delivery itself. Such outcomes
+are set aside and tried again a few times a second, apart from the others, who never wait for them. They keep their
+slots, so there are never more of them than requests in flight.
 """
 
 import asyncio
 import logging
-from collections import deque
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 
 from deliveries.claim import Claimed
 from deliveries.health.breaker import Breaker
@@ -27,6 +33,8 @@ from subscriptions import fail_points, ids
 
 # Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds).
 _GATHER_SECONDS = 0.05
+# Outcomes that were set aside are tried again after this long (seconds).
+_ASIDE_SECONDS = 0.1
 # A database that is away costs some statistics, and nobody's time (seconds).
 _TALLY_TIMEOUT = 0.5
 # So few that a pipe takes them in one piece (4 KiB), whoever else writes to it: a line has 900 bytes at most.
@@ -34,7 +42,9 @@ _LINES_AT_ONCE = 4
 
 logger = logging.getLogger(__name__)
 
-Batch = Sequence[tuple[Claimed, Outcome]]
+Batch = list[tuple[Claimed, Outcome]]
+
+_NOTHING = Settled(moved=set(), unblocked=set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,8 @@ class Outcomes:
         self._waiting: deque[tuple[Claimed, Outcome]] = deque()
         self._any = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._aside: list[tuple[Claimed, Outcome]] = []
+        self._try_aside_at = 0.0
         self._ailing: set[UUID] = set()  # failed here since they last succeeded here
         self._tally = counters.Counter()
 
@@ -80,14 +92,39 @@ class Outcomes:
         await self._gather()
         self._any.clear()
         batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if self._aside:
+            batch = self._without_those_behind_others(batch)
         fail_points.reach("settle.before_write")
-        settled = await self._settled([outcome for _, outcome in batch])
-        for delivery, outcome in batch:
+        settled = await self._settled([outcome for _, outcome in batch]) if batch else _NOTHING
+        written = self._without_set_aside(batch, settled)
+        if self._aside and time.monotonic() >= self._try_aside_at:
+            aside, self._aside = self._aside, []
+            more = await self._settled([outcome for _, outcome in aside], past_locks=True)
+            written += self._without_set_aside(aside, more)
+            settled = _together([settled, more])
+        for delivery, outcome in written:
             self._remember_health(outcome)
             if (delivery.id, delivery.number) in settled.moved:
                 self._tally.attempted(delivery, outcome)
-        _log([(delivery, outcome) for delivery, outcome in batch if outcome.error_kind != LOCKED], settled.moved)
-        return Written(batch, settled.unblocked)
+        _log([(delivery, outcome) for delivery, outcome in written if outcome.error_kind != LOCKED], settled.moved)
+        return Written(written, settled.unblocked)
+
+    def _without_those_behind_others(self, batch: Batch) -> Batch:
+        """Outcomes of an endpoint that waits already join it: the lock would be met again, and all would wait."""
+        held = {delivery.endpoint_id for delivery, _ in self._aside}
+        self._aside += [each for each in batch if each[0].endpoint_id in held]
+        return [each for each in batch if each[0].endpoint_id not in held]
+
+    def _without_set_aside(
+        self, batch: list[tuple[Claimed, Outcome]], settled: Settled
+    ) -> list[tuple[Claimed, Outcome]]:
+        if not settled.set_aside:
+            return batch
+        aside = [each for each in batch if (each[0].id, each[0].number) in settled.set_aside]
+        self._aside += aside
+        self._try_aside_at = time.monotonic() + _ASIDE_SECONDS
+        asyncio.get_running_loop().call_later(_ASIDE_SECONDS, self._any.set)
+        return [each for each in batch if (each[0].id, each[0].number) not in settled.set_aside]
 
     async def write_tally(self, *, whole: bool = False) -> None:
         with suppress(psycopg.Error):
@@ -100,26 +137,50 @@ class Outcomes:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), _GATHER_SECONDS)
 
-    async def _settled(self, outcomes: list[Outcome]) -> Settled:
-        locked = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
-        if locked:
-            await insist(self._pool, partial(release, outcomes=locked))
-            outcomes = [outcome for outcome in outcomes if outcome.error_kind != LOCKED]
-        if not outcomes:
-            return Settled(moved=set(), unblocked=set())
+    async def _settled(self, outcomes: list[Outcome], *, past_locks: bool = False) -> Settled:
+        unsent = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
+        if not unsent:
+            return await (self._settled_past_locks(outcomes) if past_locks else self._settled_sent(outcomes))
+        sent = [outcome for outcome in outcomes if outcome.error_kind != LOCKED]
+        released = await self._released(unsent)
+        return _together([released, await self._settled(sent, past_locks=past_locks)]) if sent else released
+
+    async def _released(self, outcomes: list[Outcome]) -> Settled:
+        try:
+            await insist(self._pool, partial(release, outcomes=outcomes))
+        except LockNotAvailable:
+            return _all_aside(outcomes)
+        return _NOTHING
+
+    async def _settled_sent(self, outcomes: list[Outcome]) -> Settled:
         try:
             return await insist(self._pool, partial(settle, outcomes=outcomes, breaker=self._breaker))
+        except LockNotAvailable:
+            settled = await self._settled_past_locks(outcomes)
+            endpoints = len({o.endpoint_id for o in outcomes if (o.delivery_id, o.number) in settled.set_aside})
+            fields = {"outcomes": len(settled.set_aside), "endpoints": endpoints}
+            logger.warning("settle.set_aside", extra={"fields": fields})
+            return settled
         except psycopg.Error:
             # One of them holds something the database will not take. Alone, each stands for itself.
             logger.exception("settle.refused", extra={"fields": {"outcomes": len(outcomes)}})
             if len(outcomes) == 1:
                 bare = [outcomes[0]._replace(request_headers=(), response_headers=None, response_body=None)]
                 return await insist(self._pool, partial(settle, outcomes=bare, breaker=self._breaker))
-            parts = [await self._settled([outcome]) for outcome in outcomes]
-            return Settled(
-                moved=set().union(*(part.moved for part in parts)),
-                unblocked=set().union(*(part.unblocked for part in parts)),
-            )
+            return _together([await self._settled_sent([outcome]) for outcome in outcomes])
+
+    async def _settled_past_locks(self, outcomes: list[Outcome]) -> Settled:
+        """Waits for no row that somebody holds, but for the next of an ordering key: then each endpoint is alone."""
+        run = partial(settle, outcomes=outcomes, breaker=self._breaker, skip_locked=True)
+        try:
+            return await insist(self._pool, run)
+        except LockNotAvailable:
+            by_endpoint: dict[UUID, list[Outcome]] = defaultdict(list)
+            for outcome in outcomes:
+                by_endpoint[outcome.endpoint_id].append(outcome)
+            if len(by_endpoint) == 1:
+                return _all_aside(outcomes)
+            return _together([await self._settled_past_locks(each) for each in by_endpoint.values()])
 
     def _remember_health(self, outcome: Outcome) -> None:
         if outcome.signal is None or outcome.signal.succeeded is None:
@@ -128,6 +189,18 @@ class Outcomes:
             self._ailing.discard(outcome.endpoint_id)
         else:
             self._ailing.add(outcome.endpoint_id)
+
+
+def _all_aside(outcomes: Sequence[Outcome]) -> Settled:
+    return replace(_NOTHING, set_aside=frozenset((outcome.delivery_id, outcome.number) for outcome in outcomes))
+
+
+def _together(parts: Sequence[Settled]) -> Settled:
+    return Settled(
+        moved=set().union(*(part.moved for part in parts)),
+        unblocked=set().union(*(part.unblocked for part in parts)),
+        set_aside=frozenset().union(*(part.set_aside for part in parts)),
+    )
 
 
 def _log(batch: Batch, moved: set[tuple[UUID, int]]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID
 
+import psycopg
 import pytest
 import redis
 from django.utils import timezone
@@ -11,6 +12,7 @@ from deliveries import bell, sweep, tasks
 from deliveries.claim import Claimed, renew_lease
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery, Lease, Notice
+from deliveries.pump import database
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.walk import (
@@ -299,3 +301,18 @@ def test_the_periodic_sweep_with_nothing_to_do_rings_nobody(acme: Consumer, redi
     tasks.sweep_due()
 
     assert (redis_client.zcard(bell.READY), redis_client.llen("deliveries")) == (0, 0)
+
+
+def test_an_ordering_key_that_somebody_holds_keeps_no_other_lost_delivery_from_coming_back(acme: Consumer) -> None:
+    """Regression: the sweep waited for the key, gave up, and put nothing back."""
+    held = new_endpoint(acme, event_types=["held"], ordered=True)
+    other = new_endpoint(acme, event_types=["other"], ordered=True)
+    accept(acme, type="held", ordering_key="a")
+    accept(acme, type="other", ordering_key="b")
+    claim_for(held, other)
+    lock = "SELECT FROM deliveries_orderingkey WHERE key = 'a' FOR UPDATE"
+    with psycopg.connect(database.conninfo()) as holder:
+        holder.execute(lock)
+        assert (recovered(), states(held), states(other)) == (1, ["in_flight"], ["pending"])
+
+    assert (recovered(), states(held)) == (1, ["pending"])
