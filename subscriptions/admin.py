@@ -102,10 +102,15 @@ class VersionInline(StackedInline):
 
 @admin.register(EventType)
 class EventTypeAdmin(Audited, ModelAdmin):
-    list_display = ["name", "description", "created_at", "used_at", "archived_at"]
+    list_display = ["name", "description", "declared_at", "used_at", "deprecated_at", "archived_at"]
     search_fields = ["name"]
     inlines = [VersionInline]
-    readonly_fields = ["created_at", "used_at"]
+    readonly_fields = ["created_at", "used_at", "declared_at"]
+
+    def save_model(self, request: HttpRequest, obj: EventType, form: ModelForm[EventType], change: bool) -> None:
+        """Who fills in its entry declares it."""
+        obj.declared_at = obj.declared_at or timezone.now()
+        super().save_model(request, obj, form, change)
 
 
 @admin.register(Endpoint)

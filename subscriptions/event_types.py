@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from subscriptions.models import Endpoint, EventType, EventTypeVersion
@@ -52,9 +53,11 @@ class SchemaInvalid(ValueError):
 
 @transaction.atomic
 def create(*, name: str, description: str = "", versions: list[dict[str, Any]] | None = None) -> EventType:
+    """Declares it: from now on it is published. One that was only emitted so far has no entry yet."""
     check_schemas(versions or [])
-    event_type, created = EventType.objects.get_or_create(name=name, defaults={"description": description})
-    if not created:
+    fields = {"description": description, "declared_at": timezone.now()}
+    event_type, created = EventType.objects.get_or_create(name=name, defaults=fields)
+    if not created and not EventType.objects.filter(name=name, declared_at__isnull=True).update(**fields):
         raise NameTaken
     _replace_versions(event_type, versions or [])
     return find(name) or event_type
@@ -62,13 +65,16 @@ def create(*, name: str, description: str = "", versions: list[dict[str, Any]] |
 
 @transaction.atomic
 def update(event_type: EventType, changes: dict[str, Any]) -> EventType:
-    """Versions given replace those of the same api_version and leave the others alone."""
+    """Versions given replace those of the same api_version and leave the others alone. Declares it if nobody has."""
     check_schemas(changes.get("versions", []))
     fields: dict[str, Any] = {}
     if "description" in changes:
         fields["description"] = changes["description"]
-    if "archived" in changes:
-        fields["archived_at"] = (event_type.archived_at or timezone.now()) if changes["archived"] else None
+    for name in ("deprecated", "archived"):
+        if name in changes:
+            fields[f"{name}_at"] = (getattr(event_type, f"{name}_at") or timezone.now()) if changes[name] else None
+    if event_type.declared_at is None:
+        fields["declared_at"] = timezone.now()
     if fields:
         EventType.objects.filter(name=event_type.name).update(**fields)
     _replace_versions(event_type, changes.get("versions", []))
@@ -86,6 +92,11 @@ def delete(event_type: EventType) -> bool:
         return True
     EventType.objects.filter(name=event_type.name, archived_at__isnull=True).update(archived_at=timezone.now())
     return False
+
+
+def published() -> QuerySet[EventType]:
+    """What consumers may know of."""
+    return EventType.objects.filter(declared_at__isnull=False, archived_at__isnull=True)
 
 
 def find(name: str) -> EventType | None:

@@ -84,13 +84,20 @@ class ApiKey(models.Model):
 
 
 class EventType(models.Model):
-    """An entry of the catalogue. Archived rather than deleted while in use."""
+    """An entry of the catalogue. Archived rather than deleted while in use.
+
+    One that was only emitted is known and not published: consumers see what somebody declared.
+    """
 
     name = models.CharField(max_length=255, primary_key=True)
     description = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     # When its first event came. A type in use is archived, never deleted.
     used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # When somebody put it into the catalogue; null for one that was only emitted.
+    declared_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # Still sent, and not for new receivers.
+    deprecated_at = models.DateTimeField(null=True, blank=True)
     archived_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
@@ -281,6 +288,8 @@ class PortalVisit(models.Model):
     opened_at = models.DateTimeField(null=True, blank=True)
     session_hash = models.BinaryField(max_length=32, null=True, blank=True, unique=True)
     session_ends_at = models.DateTimeField(null=True, blank=True)
+    # Name, logo, accent and links of whoever sends the webhooks, where the link says other than the settings.
+    branding = models.JSONField(default=dict, db_default={})
 
     class Meta:
         constraints = [

@@ -24,7 +24,12 @@ _CLOCK = Func(function="clock_timestamp", output_field=DateTimeField())
 
 @transaction.atomic
 def new_link(
-    consumer: Consumer, *, requested_by: str, minutes: int, key_id: UUID | None = None
+    consumer: Consumer,
+    *,
+    requested_by: str,
+    minutes: int,
+    key_id: UUID | None = None,
+    branding: dict[str, str] | None = None,
 ) -> tuple[str, datetime]:
     """The token of a link, shown this once, and when it ends. If a key asked for it, it ends with the key."""
     expires_at = timezone.now() + timedelta(minutes=minutes)
@@ -32,20 +37,24 @@ def new_link(
         expires_at = min(expires_at, ends_at)
     token = secrets.token_urlsafe(32)
     PortalVisit.objects.create(
-        consumer=consumer, link_hash=_hash(token), link_expires_at=expires_at, requested_by=requested_by, key_id=key_id
+        consumer=consumer,
+        link_hash=_hash(token),
+        link_expires_at=expires_at,
+        requested_by=requested_by,
+        key_id=key_id,
+        branding=branding or {},
     )
     return token, expires_at
 
 
-def consumer_of_link(token: str) -> Consumer | None:
-    """Who the link is for, as long as it can be opened. Looking does not use it up."""
-    visit = _unopened(token).filter(consumer__deleted_at__isnull=True).select_related("consumer").first()
-    return visit.consumer if visit else None
+def visit_of_link(token: str) -> PortalVisit | None:
+    """The visit that a link would begin, with its consumer, as long as it can be opened. Looking does not use it up."""
+    return _unopened(token).filter(consumer__deleted_at__isnull=True).select_related("consumer").first()
 
 
 def open_link(token: str, *, minutes: int) -> tuple[str, datetime] | None:
     """A session's token and its end, for the one who opens the link first."""
-    if consumer_of_link(token) is None:
+    if visit_of_link(token) is None:
         return None
     session = secrets.token_urlsafe(32)
     now = timezone.now()

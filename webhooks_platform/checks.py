@@ -1,5 +1,6 @@
 """Start-up checks: nonsense in the settings stops every command, with the fix in the message."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_network
 from typing import Any
@@ -8,6 +9,7 @@ from django.conf import settings
 from django.core.checks import Error, register
 from django.core.exceptions import ImproperlyConfigured
 
+from subscriptions.api.branding import BrandingIn
 from subscriptions.models import SignatureScheme
 from subscriptions.vault import VaultError, parse_keys
 
@@ -26,6 +28,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
         ("E007", _choices),
         ("E008", _sign_on),
         ("E009", _fail_points),
+        ("E010", _portal),
     ]
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
@@ -35,6 +38,23 @@ def refuse_nonsense() -> None:
     errors = check_settings(None)
     if errors:
         raise SystemExit("\n".join(f"{error.id}: {error.msg}\n  {error.hint}" for error in errors))
+
+
+def _portal() -> Iterator[Finding]:
+    given = {
+        "accent": settings.PORTAL_ACCENT, "logo_url": settings.PORTAL_LOGO_URL,
+        "support_url": settings.PORTAL_SUPPORT_URL, "name": settings.PORTAL_NAME, "legal": settings.PORTAL_LEGAL,
+    }  # fmt: skip
+    shape = BrandingIn(data={name: value for name, value in given.items() if value})
+    if not shape.is_valid():
+        for name, problems in shape.errors.items():
+            yield f"PORTAL_{name.upper()} is refused: {problems[0]}", "Change it, or leave it unset."
+    for origin in settings.PORTAL_FRAME_ORIGINS:
+        if re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", origin) is None:
+            yield (
+                f"PORTAL_FRAME_ORIGINS holds {origin!r}, which is no origin.",
+                "Write scheme and host and nothing else, like https://app.example.com.",
+            )
 
 
 def _secret_key() -> Iterator[Finding]:

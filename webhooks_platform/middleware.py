@@ -4,9 +4,11 @@ The API knows its callers by their keys and looks at no cookie, session or form 
 for nothing, on every emit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from http.cookies import Morsel
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -53,6 +55,46 @@ def _holds_nul(request: HttpRequest) -> bool:
 
 def _has_nul(given: QueryDict) -> bool:
     return any("\0" in name or any("\0" in value for value in values) for name, values in given.lists())
+
+
+class FramedCookies:
+    """Where other origins may frame the portal (PORTAL_FRAME_ORIGINS), its cookies go along there, and only there.
+
+    A browser keeps a partitioned cookie apart for each site that frames the page, so it names nobody elsewhere. The
+    form token has a name of its own: the console's, of the same name, is not partitioned, and both would be sent.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not settings.PORTAL_FRAME_ORIGINS or not request.path_info.startswith("/portal/"):
+            return self.get_response(request)
+        if token := request.COOKIES.pop(_FRAMED_TOKEN, None):
+            request.COOKIES[settings.CSRF_COOKIE_NAME] = token
+        response = self.get_response(request)
+        for name, cookie in list(response.cookies.items()):
+            del response.cookies[name]
+            shown = _FRAMED_TOKEN if name == settings.CSRF_COOKIE_NAME else name
+            # Not by item: a SimpleCookie would make a plain one of it.
+            dict.__setitem__(response.cookies, shown, _Partitioned(shown, cookie))
+        return response
+
+
+_FRAMED_TOKEN = "portal_csrf"  # noqa: S105, a cookie's name
+
+
+class _Partitioned(Morsel[str]):
+    """A cookie for frames of other sites. Python knows the attribute from 3.14 on."""
+
+    def __init__(self, name: str, cookie: Morsel[str]) -> None:
+        super().__init__()
+        self.set(name, cookie.value, cookie.coded_value)
+        self.update({key: value for key, value in cookie.items() if value})
+        self.update({"samesite": "None", "secure": "yes", "path": "/portal/"})
+
+    def OutputString(self, attrs: Container[str] | None = None) -> str:  # noqa: N802, as Python names it
+        return f"{super().OutputString(attrs)}; Partitioned"
 
 
 class StaticFiles(_PagesOnly, WhiteNoiseMiddleware):

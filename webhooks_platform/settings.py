@@ -62,6 +62,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "webhooks_platform.middleware.NoNulCharacters",
     "webhooks_platform.middleware.StaticFiles",
+    "webhooks_platform.middleware.FramedCookies",
     "webhooks_platform.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
     "webhooks_platform.middleware.FormTokens",
@@ -308,6 +309,18 @@ RETENTION_KEY_DAYS = env.int("RETENTION_KEY_DAYS", default=90)
 PORTAL_LINK_MINUTES = env.int("PORTAL_LINK_MINUTES", default=15)
 # How long the session lasts that it opens (minutes).
 PORTAL_SESSION_MINUTES = env.int("PORTAL_SESSION_MINUTES", default=120)
+# Whose webhooks these are, for consumers who have never heard of this software. A link may say otherwise (`branding`).
+PORTAL_NAME = env.str("PORTAL_NAME", default="Webhooks")
+# Of an image, https: its host is then allowed to serve images to the portal. Empty for none.
+PORTAL_LOGO_URL = env.str("PORTAL_LOGO_URL", default="")
+# Of buttons and links, like #3451d1; made lighter or darker until it can be read.
+PORTAL_ACCENT = env.str("PORTAL_ACCENT", default="#3451d1")
+# Where a consumer asks for help: https or mailto. Empty for no link.
+PORTAL_SUPPORT_URL = env.str("PORTAL_SUPPORT_URL", default="")
+# The line at the end of every page. Empty for none.
+PORTAL_LEGAL = env.str("PORTAL_LEGAL", default="")
+# Origins whose pages may show the portal in a frame, like https://app.example.com. Its cookies then need TLS.
+PORTAL_FRAME_ORIGINS = env.list("PORTAL_FRAME_ORIGINS", default=[])
 
 # ── Console ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 
-from deliveries.portal.page import render
+from deliveries.portal.page import enter_as, render
 from subscriptions import portal
 from subscriptions.actions import portal as actions
 
@@ -14,9 +14,11 @@ COOKIE = "portal_session"
 
 def enter(request: HttpRequest, token: str) -> HttpResponse:
     """A GET only asks: mail scanners and chat previews follow links too, and must not use this one up."""
-    consumer = portal.consumer_of_link(token)
+    visit = portal.visit_of_link(token)
+    if visit is not None:
+        enter_as(request, visit)
     opened = actions.open_link(token, minutes=settings.PORTAL_SESSION_MINUTES) if request.method == "POST" else None
-    if consumer is None or (request.method == "POST" and opened is None):
+    if visit is None or (request.method == "POST" and opened is None):
         return render(
             request,
             None,
@@ -26,7 +28,7 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
             status=404,
         )
     if opened is None:
-        return render(request, None, "enter.html", title="Open the portal", invited=consumer)
+        return render(request, None, "enter.html", title="Open the portal", invited=visit.consumer)
     session, ends_at = opened
     # Whoever was in with this browser before is out.
     actions.leave(session_of(request))

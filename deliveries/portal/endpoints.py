@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
 
@@ -15,13 +16,18 @@ from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up, test_event
 from deliveries.models import Delivery
-from deliveries.portal import forms, words
+from deliveries.portal import catalogue, first_steps, forms, words
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.words import Load
 from subscriptions import endpoints
-from subscriptions.models import Consumer, Endpoint, Hold
+from subscriptions.guards import targets
+from subscriptions.guards.urls import RefusedTarget
+from subscriptions.limits import rate_limit
+from subscriptions.models import CheckUp, Consumer, Endpoint, Hold
 
 COUNTED_UP_TO = 1000
+# How often a consumer's people may ask about a URL that they type.
+_URLS_PER_SECOND, _URLS_AT_ONCE = 4, 20
 
 COUNT_LOADS = """
     SELECT endpoint.id, (
@@ -37,10 +43,15 @@ COUNT_LOADS = """
         SELECT FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked
     ), (
         SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'in_flight'
+    ), EXISTS (
+        SELECT FROM (
+            SELECT state FROM deliveries_delivery WHERE endpoint_id = endpoint.id ORDER BY event_id DESC LIMIT 100
+        ) newest WHERE state = 'delivered'
     )
     FROM subscriptions_endpoint endpoint WHERE endpoint.id = ANY (%(ids)s::uuid[])
 """
-"""Of each endpoint: dead letters and what is due, counted up to a limit, whether anything waits, what is in flight."""
+"""Of each endpoint: dead letters and what is due, counted up to a limit, whether anything waits, what is in flight, and
+whether one of the newest was delivered."""
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,7 +65,18 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         (endpoint, words.health(endpoint, loads[endpoint.id], held=held, now=now), loads[endpoint.id].dead)
         for endpoint in found
     ]
-    return render(request, consumer, "endpoints.html", title="Endpoints", rows=rows, cap=COUNTED_UP_TO)
+    reports = CheckUp.objects.filter(endpoint__in=found, report__isnull=False).values_list("report", flat=True)
+    has_received = any(load.has_received for load in loads.values())
+    return render(
+        request,
+        consumer,
+        "endpoints.html",
+        title="Endpoints",
+        section="Endpoints",
+        rows=rows,
+        cap=COUNTED_UP_TO,
+        steps=first_steps.steps(found, [report for report in reports if report], has_received=has_received, now=now),
+    )
 
 
 def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -67,6 +89,7 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         consumer,
         "endpoint.html",
         title="Endpoint",
+        section="Endpoints",
         endpoint=found,
         health=words.health(found, load, held=is_held(consumer), now=now),
         dead=load.dead,
@@ -82,11 +105,24 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
-    form = forms.read(request.POST) if request.method == "POST" else forms.of(found)
+    families = catalogue.families()
+    form = forms.read(request.POST, families=families, endpoint=found) if request.method == "POST" else forms.of(found)
     if request.method == "POST" and not form.errors:
         actions.update(found, dict(form.fields), actor=actor(request), why="")
         return back_to(request, page_of(found), done="Saved. It holds for everything that goes out from now on.")
-    return form_page(request, consumer, form, title="Change endpoint", endpoint=found)
+    return form_page(request, consumer, form, families, title="Change endpoint", endpoint=found)
+
+
+def check_url(request: HttpRequest, consumer: Consumer) -> HttpResponse:
+    """What the guard says of a URL while somebody types it: of its shape, and nothing of the network."""
+    allowance = rate_limit.take(f"portal-url:{consumer.id}", rate=_URLS_PER_SECOND, burst=_URLS_AT_ONCE)
+    if allowance is not None and allowance.retry_after_seconds is not None:
+        return JsonResponse({"ok": False, "text": "Saving it will tell."}, status=429, headers=allowance.headers)
+    try:
+        targets.check_shape(request.GET.get("url", "")[:4096].strip())
+    except RefusedTarget as refused:
+        return JsonResponse({"ok": False, "text": str(refused)})
+    return JsonResponse({"ok": True, "text": "Looks right. The check-up tells whether it answers."})
 
 
 # ── deeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,13 +213,18 @@ def _do(
     return back_to(request, page_of(found), done=done)
 
 
-def form_page(request: HttpRequest, consumer: Consumer, form: forms.Form, **context: Any) -> HttpResponse:
+def form_page(
+    request: HttpRequest, consumer: Consumer, form: forms.Form, families: list[catalogue.Family], **context: Any
+) -> HttpResponse:
     return render(
         request,
         consumer,
         "form.html",
+        section="Endpoints",
         form=form,
-        known=forms.known_types(),
+        families=families,
+        others=form.others(families),
+        usual_schedule=", ".join(map(str, settings.DELIVERY_RETRY_SCHEDULE)),
         status=400 if form.errors else 200,
         **context,
     )

@@ -1,23 +1,36 @@
-"""An endpoint as a form: what people type, turned into what the API's own shape checks. No rule lives here."""
+"""An endpoint as a form: what people type, turned into what the API's own shape checks.
 
-from collections.abc import Mapping
+The only rule that lives here is the picker's: where the catalogue publishes types, a form takes those, families of
+those, and what the endpoint asks for already.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import orjson
 from django.conf import settings
+from django.http import QueryDict
 
 from deliveries.api.endpoints import EndpointIn
-from subscriptions.models import Endpoint, EventType
+from deliveries.portal.catalogue import Family
+from subscriptions.endpoint_secrets import unseal
+from subscriptions.models import Endpoint
+from subscriptions.vault import vault
 
-# A page is no catalogue.
-_KNOWN_TYPES = 60
 _NUMBERS = ("max_in_flight", "rate_limit_per_second", "timeout_seconds")
+_TEXTS = ("url", "description", "signature_scheme", "payload_mode", *_NUMBERS, "retry_schedule", "headers")
+# What stands in the form for a header's value, which is a secret: left as it is, the value stays.
+KEPT = "••••••••"
 
 
 @dataclass(frozen=True)
 class Form:
     # As typed, to be shown again.
     values: Mapping[str, str]
+    # Patterns of event types that are chosen.
+    event_types: Sequence[str] = ()
+    ordered: bool = False
     # As understood, once there are no errors.
     fields: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -25,15 +38,26 @@ class Form:
     def refused(self, why: str) -> "Form":
         return replace(self, errors={"": why})
 
+    @property
+    def has_advanced_errors(self) -> bool:
+        return any(name not in ("", "url", "event_types") for name in self.errors)
 
-def blank() -> Form:
+    def others(self, families: Sequence[Family]) -> str:
+        """Chosen patterns that the picker does not offer."""
+        offered = {"*", *(family.pattern for family in families)}
+        offered |= {each.name for family in families for each in family.types}
+        return ", ".join(each for each in self.event_types if each not in offered)
+
+
+def blank(event_types: Sequence[str] = ("*",)) -> Form:
     return Form(
         {
-            "event_types": "*",
             "signature_scheme": settings.DELIVERY_SIGNATURE_SCHEME,
+            "payload_mode": "full",
             "max_in_flight": str(settings.DELIVERY_MAX_IN_FLIGHT),
             "timeout_seconds": str(settings.DELIVERY_TIMEOUT_SECONDS),
-        }
+        },
+        event_types=event_types,
     )
 
 
@@ -41,28 +65,44 @@ def of(endpoint: Endpoint) -> Form:
     return Form(
         {
             "url": endpoint.url,
-            "event_types": "\n".join(endpoint.event_types),
             "description": endpoint.description,
             "signature_scheme": endpoint.signature_scheme,
+            "payload_mode": endpoint.payload_mode,
+            "retry_schedule": ", ".join(map(str, endpoint.retry_schedule or [])),
+            "headers": "\n".join(f"{name}: {KEPT}" for name in endpoint.header_names),
             **{name: _shown(getattr(endpoint, name)) for name in _NUMBERS},
-        }
+        },
+        event_types=endpoint.event_types,
+        ordered=endpoint.ordered,
     )
 
 
-def read(posted: Mapping[str, str]) -> Form:
-    values = {name: str(posted.get(name, "")).strip() for name in (*blank().values, "url", "description", *_NUMBERS)}
-    shape = EndpointIn(
-        data={
-            "url": values["url"],
-            "event_types": values["event_types"].replace(",", " ").split(),
-            "description": values["description"],
-            "signature_scheme": values["signature_scheme"],
-            **{name: number(values[name]) for name in _NUMBERS},
-        }
-    )
-    if shape.is_valid():
-        return Form(values, fields=shape.validated_data)
-    return Form(values, errors={name: _first(detail) for name, detail in shape.errors.items()})
+def read(posted: QueryDict, *, families: Sequence[Family], endpoint: Endpoint | None = None) -> Form:
+    """`advanced` says that the form held the fields behind "Advanced": without it they stay as they are."""
+    values = {name: posted.get(name, "").strip() for name in _TEXTS}
+    patterns = [each for given in posted.getlist("event_types") for each in given.replace(",", " ").split()]
+    has_advanced, ordered = posted.get("advanced") == "yes", posted.get("ordered") == "yes"
+    data: dict[str, Any] = {
+        "url": values["url"],
+        "event_types": patterns,
+        "description": values["description"],
+        "signature_scheme": values["signature_scheme"],
+        **{name: number(values[name]) for name in _NUMBERS},
+    }
+    if has_advanced:
+        data |= {"payload_mode": values["payload_mode"], "ordered": ordered}
+        data["retry_schedule"] = [number(each) for each in values["retry_schedule"].replace(",", " ").split()] or None
+        data["headers"] = _headers(values["headers"], endpoint)
+    shape = EndpointIn(data=data)
+    form = Form(values, event_types=patterns, ordered=ordered)
+    if not shape.is_valid():
+        return replace(form, errors={name: _first(detail) for name, detail in shape.errors.items()})
+    if unknown := _unknown(patterns, families, endpoint):
+        return replace(form, errors={"event_types": f"There is no event type {unknown}. Pick from those below."})
+    fields = dict(shape.validated_data)
+    if endpoint is not None and "headers" in fields and fields["headers"] == _old_headers(endpoint):
+        del fields["headers"]
+    return replace(form, fields=fields)
 
 
 def number(text: str) -> Any:
@@ -72,9 +112,33 @@ def number(text: str) -> Any:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else text
 
 
-def known_types() -> list[str]:
-    living = EventType.objects.filter(archived_at__isnull=True)
-    return list(living.order_by("name").values_list("name", flat=True)[:_KNOWN_TYPES])
+def _unknown(patterns: Sequence[str], families: Sequence[Family], endpoint: Endpoint | None) -> str | None:
+    """The first pattern that would never match. Without a catalogue nobody can tell."""
+    names = [each.name for family in families for each in family.types]
+    kept = endpoint.event_types if endpoint else []
+    for pattern in patterns if names else ():
+        is_known = pattern == "*" or pattern in names or pattern in kept
+        if not is_known and not (pattern.endswith(".*") and any(name.startswith(pattern[:-1]) for name in names)):
+            return pattern
+    return None
+
+
+def _headers(text: str, endpoint: Endpoint | None) -> dict[str, str]:
+    """`Name: value`, one per line. Where the value was left as it is shown, it stays what it was."""
+    old = _old_headers(endpoint) if endpoint else {}
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, _, value = (part.strip() for part in line.partition(":"))
+        found[name] = old.get(name, "") if value == KEPT else value
+    return found
+
+
+def _old_headers(endpoint: Endpoint) -> dict[str, str]:
+    if not endpoint.headers_encrypted:
+        return {}
+    sealed = bytes(endpoint.headers_encrypted)
+    opened: dict[str, str] = orjson.loads(unseal(vault(), sealed, endpoint_id=endpoint.id, column="headers_encrypted"))
+    return opened
 
 
 def _shown(value: int | None) -> str:

@@ -7,16 +7,33 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render as render_template
 
 from deliveries.pages.once import refuse
+from deliveries.portal import brand
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, PortalVisit
 
+# The navigation: the address of each part, and its name.
+SECTIONS = (
+    ("portal:home", "Endpoints"),
+    ("portal:events", "Events"),
+    ("portal:signatures", "Debugger"),
+)
+
 
 def render(
-    request: HttpRequest, consumer: Consumer | None, template: str, *, title: str, status: int = 200, **context: Any
+    request: HttpRequest,
+    consumer: Consumer | None,
+    template: str,
+    *,
+    title: str,
+    section: str = "",
+    status: int = 200,
+    **context: Any,
 ) -> HttpResponse:
-    return render_template(
-        request, f"portal/{template}", {"consumer": consumer, "title": title, **context}, status=status
-    )
+    """`section` is the part of the navigation that the page belongs to."""
+    frame = {
+        "consumer": consumer, "title": title, "section": section, "sections": SECTIONS, "brand": brand_of(request),
+    }  # fmt: skip
+    return render_template(request, f"portal/{template}", {**frame, **context}, status=status)
 
 
 def missing(request: HttpRequest, consumer: Consumer, what: str) -> HttpResponse:
@@ -52,10 +69,15 @@ def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = ""
 
 
 def enter_as(request: HttpRequest, visit: PortalVisit) -> None:
-    """Keeps with the request whose session it came in."""
+    """Keeps with the request whose session it came in, or whose link it would open."""
     request.portal_visit = visit  # type: ignore[attr-defined]
 
 
 def actor(request: HttpRequest) -> Actor:
     """How the audit log names who did it: the session, and its consumer."""
     return Actor.of_portal(request.portal_visit)  # type: ignore[attr-defined]
+
+
+def brand_of(request: HttpRequest) -> brand.Brand:
+    visit: PortalVisit | None = getattr(request, "portal_visit", None)
+    return brand.of(visit.branding if visit else {})

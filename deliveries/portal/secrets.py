@@ -11,7 +11,7 @@ from deliveries.actions import endpoints as actions
 from deliveries.api.endpoints import RotateIn
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
-from deliveries.portal import forms, words
+from deliveries.portal import catalogue, forms, words
 from deliveries.portal.door import session_of
 from deliveries.portal.endpoints import find, form_page, page_of
 from deliveries.portal.page import actor, back_to, missing, render
@@ -21,7 +21,11 @@ from subscriptions.models import Consumer, Endpoint
 
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
-    form = forms.read(request.POST) if request.method == "POST" else forms.blank()
+    families = catalogue.families()
+    if request.method == "POST":
+        form = forms.read(request.POST, families=families)
+    else:
+        form = forms.blank(request.GET.getlist("event_types") or ["*"])
     if request.method == "POST" and not form.errors:
         try:
             with transaction.atomic():
@@ -31,7 +35,7 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
             form = form.refused("You have as many endpoints as you may have. Delete one first.")
         except endpoints.TooManyNewEndpoints:
             form = form.refused("You have made as many endpoints as you may within a day. Change one instead, or wait.")
-    return form_page(request, consumer, form, title="New endpoint")
+    return form_page(request, consumer, form, families, title="New endpoint")
 
 
 def rotate(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:

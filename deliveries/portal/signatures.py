@@ -31,5 +31,12 @@ def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
             now=time.time(),
         )
     return render(
-        request, consumer, "signatures.html", title="Signatures", own=own, posted=posted, explanation=explanation
+        request,
+        consumer,
+        "signatures.html",
+        title="Signature debugger",
+        section="Debugger",
+        own=own,
+        posted=posted,
+        explanation=explanation,
     )

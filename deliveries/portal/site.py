@@ -9,21 +9,28 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 
 from deliveries.pages.once import once, parent_of, refuse, visitor_of
-from deliveries.portal import deliveries, door, endpoints, secrets, signatures
-from deliveries.portal.page import closed, enter_as
+from deliveries.portal import brand, catalogue, deliveries, door, endpoints, secrets, signatures
+from deliveries.portal.page import brand_of, closed, enter_as
 from subscriptions import portal
 from subscriptions.audit import TooManyChanges
 
 View = Callable[..., HttpResponse]
 
-# No script at all, no style but our own file, nothing from elsewhere, in nobody's frame.
-POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
+
+def policy(request: HttpRequest) -> str:
+    """Script and style from our own files, nothing inline and nothing from elsewhere but the logo; in the frames that
+    the settings name, else in nobody's."""
+    images = f"'self' {brand_of(request).logo_origin}".strip()
+    frames = " ".join(settings.PORTAL_FRAME_ORIGINS) or "'none'"
+    return (
+        f"default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src {images};"
+        f" form-action 'self'; base-uri 'none'; frame-ancestors {frames}"
+    )
 
 
 def _page(view: View) -> View:
@@ -72,11 +79,13 @@ def _sealed(view: View, *methods: str) -> View:
     @wraps(view)
     def sealed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
         answer = view(request, **kwargs) if request.method in methods else HttpResponseNotAllowed(methods)
-        answer["Content-Security-Policy"] = POLICY
+        answer["Content-Security-Policy"] = policy(request)
+        # The older header knows no list of origins: where there is one, the policy speaks alone.
+        answer.xframe_options_exempt = bool(settings.PORTAL_FRAME_ORIGINS)
         # To no other site; and where the address holds a token, without it. `no-referrer` would also make browsers send
         # `Origin: null`, which the CSRF check refuses.
         answer["Referrer-Policy"] = "strict-origin" if "token" in kwargs else "same-origin"
-        answer["Cache-Control"] = "no-store"
+        answer.setdefault("Cache-Control", "no-store")
         return answer
 
     # On the map, for tests that go over all of them.
@@ -89,11 +98,15 @@ urlpatterns = [
     path("enter/<str:token>/", _sealed(door.enter, "GET", "HEAD", "POST"), name="enter"),
     path("leave/", _sealed(door.leave, "POST"), name="leave"),
     path("left/", _sealed(door.left, "GET", "HEAD"), name="left"),
+    path("brand/<str:colour>.css", _sealed(brand.stylesheet, "GET", "HEAD"), name="brand"),
     path("signatures/", _form(signatures.show), name="signatures"),
+    path("events/", _page(catalogue.index), name="events"),
+    path("events/<str:type>/", _page(catalogue.show), name="event-type"),
+    path("endpoints/check-url/", _page(endpoints.check_url), name="check-url"),
     path("endpoints/new/", _form(secrets.new), name="endpoint-new"),
     path("endpoints/<str:endpoint>/", _page(endpoints.show), name="endpoint"),
     path("endpoints/<str:endpoint>/edit/", _form(endpoints.edit), name="endpoint-edit"),
-    path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.index), name="deliveries"),
+    path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.index), name="endpoint-deliveries"),
     path("endpoints/<str:endpoint>/pause/", _deed(endpoints.pause), name="pause"),
     path("endpoints/<str:endpoint>/resume/", _deed(endpoints.resume), name="resume"),
     path("endpoints/<str:endpoint>/rotate-secret/", _deed(secrets.rotate), name="rotate-secret"),

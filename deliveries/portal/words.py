@@ -25,6 +25,8 @@ class Load:
     # Whether anything is going to be sent, now or on the schedule.
     waits: bool
     in_flight: int
+    # One of the newest was delivered.
+    has_received: bool = False
 
     @property
     def is_left(self) -> bool:

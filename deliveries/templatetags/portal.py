@@ -27,8 +27,9 @@ def ago(at: datetime | str) -> SafeString:
 
 
 @register.filter
-def moment(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+def moment(at: datetime) -> SafeString:
+    """In UTC; the script puts it into the reader's zone."""
+    return format_html('<time datetime="{}" data-moment>{} UTC</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}")
 
 
 @register.filter

@@ -44,8 +44,11 @@ def _changed(before: EventType, changes: dict[str, Any]) -> list[str]:
     # A name that is given is not changed: the path says which type it is.
     plain = {name: value for name, value in changes.items() if name == "description"}
     found = differing(before, plain)
-    if "archived" in changes and changes["archived"] != (before.archived_at is not None):
-        found.append("archived")
+    for name in ("deprecated", "archived"):
+        if name in changes and changes[name] != (getattr(before, f"{name}_at") is not None):
+            found.append(name)
+    if before.declared_at is None:
+        found.append("declared")
     kept = {version.api_version: version for version in before.versions.all()}
     for version in changes.get("versions", []):
         new = {"schema": version.get("schema"), "example": version.get("example")}

@@ -16,6 +16,7 @@ from subscriptions.access.scopes import CONSUMERS_READ, CONSUMERS_WRITE, PORTAL_
 from subscriptions.actions import consumers as actions
 from subscriptions.actions import portal as portal_actions
 from subscriptions.api.authentication import actor, caller, key_refused
+from subscriptions.api.branding import BrandingIn
 from subscriptions.api.describe import Operation, Page, id_of
 from subscriptions.api.fields import Metadata, Text, Why, WhyIn
 from subscriptions.api.pagination import PAGE, page
@@ -76,6 +77,12 @@ class ConsumerIn(serializers.Serializer[Any]):
         if uid is not None and not is_uid(uid):
             raise serializers.ValidationError(UID_RULE)
         return uid
+
+
+class PortalLinkIn(WhyIn):
+    """Whose portal it opens. The body may be left out."""
+
+    branding = BrandingIn(required=False, help_text="Where it should say other than the deployment's settings.")
 
 
 class PortalLinkOut(TypedDict):
@@ -149,7 +156,7 @@ class ConsumerDetail(ApiView):
 class PortalLink(ApiView):
     roles = {"POST": PRODUCERS}
     scopes = {"POST": PORTAL_LINKS_WRITE}
-    fields = {"POST": WhyIn}
+    fields = {"POST": PortalLinkIn}
     operations = {"POST": Operation("create_portal_link", PortalLinkOut, status=201)}
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
@@ -158,7 +165,7 @@ class PortalLink(ApiView):
         Whoever opens it first is let in, for one session. It ends with the key that made it.
         """
         found = consumer_or_404(request, consumer)
-        _, why = fields_and_why(WhyIn(data=body_object(request)))
+        fields, why = fields_and_why(PortalLinkIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
             try:
@@ -166,6 +173,7 @@ class PortalLink(ApiView):
                     found,
                     minutes=settings.PORTAL_LINK_MINUTES,
                     key_id=caller(request).key_id,
+                    branding=dict(fields.get("branding", {})),
                     actor=actor(request),
                     why=why,
                 )

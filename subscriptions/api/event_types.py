@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from subscriptions import event_types
 from subscriptions.access.scopes import EVENT_TYPES_READ, EVENT_TYPES_WRITE
 from subscriptions.actions import event_types as actions
-from subscriptions.api.authentication import actor
+from subscriptions.api.authentication import actor, caller
 from subscriptions.api.describe import Operation, Page, Parameter
 from subscriptions.api.fields import Flag, Text, Why
 from subscriptions.api.pagination import PAGE, flag_of, invalid_cursor, limit_of, next_url, read_cursor
@@ -32,6 +32,11 @@ from subscriptions.models import EventType
 _API_VERSION = re.compile(r"[A-Za-z0-9._\-]+")
 _NAME_RULE = "Dot-separated words of letters, digits, _ and -, like `invoice.paid`."
 _ARCHIVED = Parameter("archived", "`true`: archived ones too.", {"type": "boolean", "default": False})
+_UNDECLARED = Parameter(
+    "undeclared",
+    "`true`: also those that were emitted and never declared. Not for consumers.",
+    {"type": "boolean", "default": False},
+)
 
 
 class VersionOut(TypedDict):
@@ -48,6 +53,8 @@ class EventTypeOut(TypedDict):
     name: Annotated[str, {"pattern": f"^{NAME.pattern}$"}]
     description: str
     versions: list[VersionOut]
+    declared: Annotated[bool, "False for one that was emitted and never declared: consumers do not see it."]
+    deprecated: Annotated[bool, "Still sent, and not for new receivers."]
     archived: Annotated[bool, "Events of an archived type are refused."]
     created_at: datetime
 
@@ -60,6 +67,8 @@ def show_event_type(event_type: EventType) -> EventTypeOut:
             {"api_version": version.api_version, "schema": version.schema, "example": version.example}
             for version in sorted(event_type.versions.all(), key=lambda version: version.api_version)
         ],
+        "declared": event_type.declared_at is not None,
+        "deprecated": event_type.deprecated_at is not None,
         "archived": event_type.archived_at is not None,
         "created_at": event_type.created_at,
     }
@@ -116,13 +125,14 @@ class NewEventTypeIn(serializers.Serializer[Any]):
 class EventTypeIn(NewEventTypeIn):
     """What changes. Versions replace those of the same `api_version` and leave others alone; the name stays."""
 
+    deprecated = Flag(required=False, help_text="True: it is still sent, and not for new receivers.")
     archived = Flag(required=False)
 
 
 class EventTypeList(ApiView):
     roles = {"GET": EVERYONE, "POST": PRODUCERS}
     scopes = {"GET": EVENT_TYPES_READ, "POST": EVENT_TYPES_WRITE}
-    parameters = {"GET": (*PAGE, _ARCHIVED)}
+    parameters = {"GET": (*PAGE, _ARCHIVED, _UNDECLARED)}
     fields = {"POST": NewEventTypeIn}
     operations = {
         "GET": Operation("list_event_types", Page[EventTypeOut]),
@@ -130,9 +140,11 @@ class EventTypeList(ApiView):
     }
 
     def get(self, request: Request) -> Response:
-        """List the catalogue, by name."""
+        """List the catalogue, by name. Consumers see what was declared."""
         limit = limit_of(request)
         types = EventType.objects.prefetch_related("versions").order_by("name")
+        if not flag_of(request, "undeclared") or caller(request).consumer_id is not None:
+            types = types.filter(declared_at__isnull=False)
         if not flag_of(request, "archived"):
             types = types.filter(archived_at__isnull=True)
         cursor = read_cursor(request)
@@ -171,7 +183,10 @@ class EventTypeDetail(ApiView):
 
     def get(self, request: Request, name: str) -> Response:
         """Read an event type."""
-        return Response(show_event_type(_found(name)))
+        found = _found(name)
+        if found.declared_at is None and caller(request).consumer_id is not None:
+            raise not_found("event type")
+        return Response(show_event_type(found))
 
     def patch(self, request: Request, name: str) -> Response:
         """Change an event type. Fields that are not sent stay as they are."""

@@ -68,9 +68,10 @@ _held: dict[str, _Held] = {}
 _lock = threading.Lock()
 
 
-def take(key: str) -> Allowance | None:
-    """None where no limit is set, or Redis does not answer."""
-    rate, burst = settings.API_RATE_PER_SECOND, settings.API_RATE_BURST
+def take(key: str, *, rate: int | None = None, burst: int | None = None) -> Allowance | None:
+    """None where no limit is set, or Redis does not answer. The API's own limit unless another is given."""
+    rate = settings.API_RATE_PER_SECOND if rate is None else rate
+    burst = settings.API_RATE_BURST if burst is None else burst
     if rate <= 0:
         return None
     return _from_held(key, burst) or _from_redis(key, rate, burst)

@@ -136,7 +136,7 @@ def test_what_a_receiver_sent_is_escaped_and_headers_are_redacted(visitor: Clien
     settle_all(answered(claimed, 500, X_Trace="<script>alert(1)</script>"))
     page = visitor.get(f"/portal/deliveries/{Delivery.objects.get().public_id}/").content.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert "<script" not in page
+    assert page.count("<script") == 1  # our own file
     assert "hush-hush" not in page
 
 
