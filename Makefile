@@ -21,7 +21,7 @@ TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py
 	tests/integration/subscriptions/guards
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults bench lint format install lock audit-deps clean
+.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults planted bench lint format install lock audit-deps clean
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,8 +56,12 @@ fuzz: $(VENV)/.installed-dev ## hostile requests to every API route as every rol
 fuzz-pages: $(VENV)/.installed-dev ## hostile requests to every page and form as every kind of visitor; EXAMPLES=4000
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),4000) $(RUN) -m pytest --timeout 3600 tests/fuzz/test_pages.py
 
+SEEDS ?= 1,2,3
 faults: $(VENV)/.installed-dev ## every fault on the real system, into docs/reliability.md; ONLY=redis-frozen SEEDS=1,2
-	@exec $(RUN) -m tests.faults --seeds "$(or $(SEEDS),1,2,3)" --only "$(ONLY)" --report "$(or $(REPORT),auto)" --note "$(NOTE)"
+	@exec $(RUN) -m tests.faults --seeds "$(SEEDS)" --only "$(ONLY)" --report "$(or $(REPORT),auto)" --note "$(NOTE)" --jobs "$(or $(JOBS),1)"
+
+planted: $(VENV)/.installed-dev ## faults planted in a copy of the code, and who notices them; ONLY=sweep-off
+	@exec $(RUN) -m tests.faults.planted --only "$(ONLY)"
 
 bench: $(VENV)/.installed-dev ## how fast, beside what the machine can do; ARGS="deliver emit --quick" for less
 	@exec $(RUN) -m benchmarks $(ARGS)

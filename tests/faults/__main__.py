@@ -2,6 +2,7 @@
 
     make faults                                  # everything, three seeds: about half an hour
     make faults ONLY=redis-frozen,deploy SEEDS=7 # what a report's line says, or whatever is of interest
+    make faults JOBS=3                           # three seeds beside each other: sooner, and slower each
     make faults REPORT=no                        # without writing docs/reliability.md
 
 A seed runs on one system, the faults one after the other; a broken promise ends that system, and the next fault gets a
@@ -9,10 +10,14 @@ fresh one. What a round does depends on its fault and its seed alone, so it can 
 """
 
 import argparse
+import json
 import os
 import random
+import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,21 +39,52 @@ def main() -> int:
         sys.stderr.write(f"No such fault: {', '.join(unknown)}. There are: {', '.join(FAULTS)}.\n")
         return 2
     begun_at = time.monotonic()
-    rounds: list[Round] = []
-    ended: list[str] = []
-    for seed in _seeds(options.seeds):
-        # Each seed has an order of its own: what a fault leaves behind meets another one.
-        order = random.Random(seed).sample(names, len(names))
-        while order:
-            with running_receivers() as receivers:
-                ended += _run_until_broken(receivers, seed, order, rounds)
+    seeds = [int(each) for each in options.seeds.split(",")]
+    rounds, ended = _run_beside(seeds, options) if options.jobs > 1 and len(seeds) > 1 else _run(seeds, names)
     minutes = (time.monotonic() - begun_at) / 60
+    if options.save:
+        Path(options.save).write_text(json.dumps({"rounds": [each.stored() for each in rounds], "ended": ended}))
     # A part of the catalogue does not replace the report of the whole, unless asked to.
     if options.report == "yes" or (options.report == "auto" and not options.only):
         report.write(sorted(rounds, key=_place), ended=ended, page=PAGE, note=options.note, minutes=minutes)
     broken = [each for each in rounds if not each.passed]
     _say(f"{len(rounds)} rounds in {minutes:.0f} minutes, {len(broken)} with a broken promise")
     return 1 if broken or ended else 0
+
+
+def _run(seeds: list[int], names: list[str]) -> tuple[list[Round], list[str]]:
+    """The rounds, and what was wrong at the end of a session."""
+    rounds: list[Round] = []
+    ended: list[str] = []
+    for seed in seeds:
+        # Each seed has an order of its own: what a fault leaves behind meets another one.
+        order = random.Random(seed).sample(names, len(names))
+        while order:
+            with running_receivers() as receivers:
+                ended += _run_until_broken(receivers, seed, order, rounds)
+    return rounds, ended
+
+
+def _run_beside(seeds: list[int], options: argparse.Namespace) -> tuple[list[Round], list[str]]:
+    """A process for each seed, so many at once; the kernel ties a system to the main thread that started it."""
+    rounds: list[Round] = []
+    ended: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        files = [Path(folder) / f"{seed}.json" for seed in seeds]
+        commands = [
+            [sys.executable, "-m", "tests.faults", "--seeds", str(seed), "--only", options.only, "--report", "no",
+             "--save", str(file)]
+            for seed, file in zip(seeds, files, strict=True)
+        ]  # fmt: skip
+        list(pool.map(lambda command: subprocess.run(command, check=False), commands))
+        for seed, file in zip(seeds, files, strict=True):
+            if not file.exists():
+                ended.append(f"seed {seed} did not come to its end")
+                continue
+            found = json.loads(file.read_text())
+            rounds += [Round.read(each, FAULTS) for each in found["rounds"]]
+            ended += found["ended"]
+    return rounds, ended
 
 
 def _run_until_broken(receivers: Receivers, seed: int, order: list[str], rounds: list[Round]) -> list[str]:
@@ -88,15 +124,13 @@ def _place(each: Round) -> tuple[int, int]:
     return list(FAULTS).index(each.fault.name), each.seed
 
 
-def _seeds(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make faults")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--report", default="auto", choices=["auto", "yes", "no"])
+    parser.add_argument("--jobs", type=int, default=1, help="seeds that run beside each other")
+    parser.add_argument("--save", default="", help="a file for the rounds, as JSON")
     parser.add_argument("--note", default="", help="a sentence for the report, such as what else the machine did")
     return parser.parse_args()
 

@@ -12,8 +12,8 @@ from tests.faults.harness.producer import Emit
 from tests.faults.harness.receiver import Request
 
 # What each path is registered with (rounds.py); the audit holds the system to it.
-CAPS = {"/well": 10, "/ordered": 10, "/flaky": 6, "/sick": 4}
-SCHEDULES = {"/well": 8, "/ordered": 8, "/flaky": 8, "/sick": 12}
+CAPS = {"/well": 10, "/busy": 3, "/ordered": 10, "/flaky": 6, "/sick": 4}
+SCHEDULES = {"/well": 8, "/busy": 8, "/ordered": 8, "/flaky": 8, "/sick": 12}
 
 DELIVERIES_OF = """
     SELECT coalesce(event.producer_id, event.id::text), event.id::text, endpoint.url, delivery.id::text, delivery.state,
@@ -32,6 +32,12 @@ OVER_CAP = """
     SELECT endpoint.url, count(*), endpoint.max_in_flight
     FROM deliveries_delivery delivery JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
     WHERE delivery.state = 'in_flight' GROUP BY endpoint.id HAVING count(*) > endpoint.max_in_flight
+"""
+
+BUSY = """
+    SELECT lease.worker FROM deliveries_lease lease
+    LEFT JOIN deliveries_delivery delivery ON delivery.leased_by = lease.id
+    WHERE lease.expires_at > now() GROUP BY lease.id ORDER BY count(delivery.id) DESC
 """
 
 OWED = """

@@ -36,6 +36,15 @@ def _wait_started(scene: Scene, names: tuple[str, ...]) -> None:
         wait_until(lambda: scene.system.answers("healthz"), seconds=60)
 
 
+def _kill_busy_worker(scene: Scene) -> None:
+    worker = scene.busiest_worker()
+    scene.begin()
+    scene.system.kill(worker)
+    scene.pause(0, 0.5)
+    scene.system.start(worker)
+    scene.healed()
+
+
 def _kill_web_child(scene: Scene) -> None:
     scene.begin()
     os.kill(scene.rng.choice(scene.system.child_pids("web")), signal.SIGKILL)
@@ -62,19 +71,21 @@ def _kill_at(point: str, name: str | None) -> Callable[[Scene], None]:
 
 def _freeze_worker(scene: Scene) -> None:
     """Longer than its lease: when it wakes up, all that it holds belongs to somebody else."""
+    worker = scene.busiest_worker()
     scene.begin()
-    with scene.system.frozen(scene.system.pid("deliveries1")):
+    with scene.system.frozen(scene.system.pid(worker)):
         scene.pause(17, 19)
     scene.healed()
 
 
 def _lose_host(scene: Scene) -> None:
     """A worker that never comes back: nobody starts a successor on its host until its lease has run out."""
+    worker = scene.busiest_worker()
     scene.begin()
-    scene.system.kill("deliveries1")
+    scene.system.kill(worker)
     scene.healed()
     scene.pause(16, 17)
-    scene.system.start("deliveries1")
+    scene.system.start(worker)
 
 
 def _two_beats(scene: Scene) -> None:
@@ -307,7 +318,7 @@ FAULTS: dict[str, Fault] = {
             "kill -9 of a web worker after an emit's commit, before its answer",
             _kill_at("accept.after_commit", None),
         ),
-        Fault("worker-killed", "kill -9 of one of two delivery workers, started again", _kill("deliveries1")),
+        Fault("worker-killed", "kill -9 of one of two delivery workers, started again", _kill_busy_worker),
         Fault("workers-killed", "kill -9 of all delivery workers, started again", _kill(*WORKERS)),
         Fault(
             "worker-after-claim",

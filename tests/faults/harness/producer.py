@@ -84,8 +84,9 @@ class Producer:
         """Mostly single events; each kind of them goes to an endpoint of its own."""
         data = {"number": number, "seed": self._seed}
         if number % 25 == 24:
-            events = [{"consumer": "acme", "type": "load.well", "data": {**data, "part": part}} for part in range(5)]
-            return "events/batch/", {"events": events}, "load.well"
+            # More at once than their endpoint may have in flight.
+            events = [{"consumer": "acme", "type": "load.busy", "data": {**data, "part": part}} for part in range(20)]
+            return "events/batch/", {"events": events}, "load.busy"
         kind = ("well", "ordered", "well", "flaky", "well", "sick", "well", "ordered")[number % 8]
         event: dict[str, Any] = {"consumer": "acme", "type": f"load.{kind}", "data": data}
         if kind == "ordered":

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-_HOLD_SECONDS = {"/well": 0.02, "/ordered": 0.01, "/flaky": 0.005, "/sick": 0.005}
+_HOLD_SECONDS = {"/well": 0.02, "/busy": 0.01, "/ordered": 0.01, "/flaky": 0.005, "/sick": 0.005}
 _HANG_SECONDS = 30
 
 
@@ -29,7 +29,7 @@ class Request:
 
 
 class Receivers:
-    """`/well` and `/ordered` answer 200 after a moment; `/flaky` fails some events once; `/sick` does as told."""
+    """All answer 200 after a moment, but `/flaky` fails some events once, and `/sick` does as told."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

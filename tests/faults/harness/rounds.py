@@ -3,16 +3,18 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 
-from tests.faults.harness.audit import CAPS, OVER_CAP, OWED, SCHEDULES, Audit, audit
+from tests.faults.harness.audit import BUSY, CAPS, OVER_CAP, OWED, SCHEDULES, Audit, audit
 from tests.faults.harness.producer import Producer
 from tests.faults.harness.receiver import Receivers, Request
-from tests.faults.harness.system import System, running_system
+from tests.faults.harness.system import WORKERS, System, running_system
 from tests.local import wait_until
 
 EMITS_PER_SECOND = 40
@@ -37,6 +39,13 @@ class Scene:
             row = connection.execute("SELECT count(*) FROM deliveries_delivery WHERE state = 'in_flight'").fetchone()
             self.in_flight = (row or [0])[0]
         self.begun_at = time.monotonic()
+
+    def busiest_worker(self) -> str:
+        """Which delivery worker has most in flight: a fault of an idle one would show little."""
+        pids = {str(self.system.pid(name)): name for name in WORKERS}
+        with self.system.connect() as connection:
+            found = [row[0].rpartition(":")[2] for row in connection.execute(BUSY).fetchall()]
+        return next((pids[pid] for pid in found if pid in pids), WORKERS[0])
 
     def healed(self) -> None:
         self.healed_at = time.monotonic()
@@ -73,6 +82,16 @@ class Round:
     worst_lag_seconds: float = 0
     rest_seconds: float = 0
     unanswered: dict[str, int] = field(default_factory=dict)
+
+    def stored(self) -> dict[str, Any]:
+        """For JSON; `read` is its opposite."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("fault", "audit")}
+        return {**plain, "fault": self.fault.name, "audit": vars(self.audit)}
+
+    @classmethod
+    def read(cls, stored: dict[str, Any], faults: Mapping[str, Fault]) -> "Round":
+        found = {**stored["audit"], "duplicates": Counter(stored["audit"]["duplicates"])}
+        return cls(**{**stored, "fault": faults[stored["fault"]], "audit": Audit(**found)})
 
     @property
     def passed(self) -> bool:
