@@ -77,9 +77,21 @@ def _tell(members: Iterable[str], *, client: "redis.Redis") -> None:
         pipe.llen(_QUEUE)
         _, first, messages = pipe.execute()
     if first and messages < _MOST_MESSAGES:
-        from deliveries.tasks import deliver_due
+        _send_message()
 
-        deliver_due.apply_async(retry=False, expires=60)
+
+def ask_for_pump() -> None:
+    """Where it is known that there is work, but not whose: a pump looks for it when it starts. Never fails."""
+    try:
+        _send_message()
+    except Exception as error:  # Redis, kombu and sockets each raise their own; none of them matters here.
+        logger.warning("bell.missed", extra={"fields": {"endpoints": 0, "error": repr(error)}})
+
+
+def _send_message() -> None:
+    from deliveries.tasks import deliver_due
+
+    deliver_due.apply_async(retry=False, expires=60)
 
 
 class _Ringer:

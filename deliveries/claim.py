@@ -6,16 +6,19 @@ a statement takes its snapshot before it gets a lock, so counting in the locking
 committed in between. The second statement counts under a fresh snapshot, while nobody else can claim for these lanes.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 from psycopg.rows import args_row
 
 from deliveries.sql import arrays
 from deliveries.sql.compact import compact
+
+logger = logging.getLogger(__name__)
 
 LOCK_LANES = """
     -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
@@ -176,8 +179,8 @@ async def claim(
 
 
 OPEN_LEASE = """
-    INSERT INTO deliveries_lease (id, worker, expires_at)
-    VALUES (%(id)s, %(worker)s, now() + %(seconds)s * interval '1 second')
+    INSERT INTO deliveries_lease (id, worker, process, expires_at)
+    VALUES (%(id)s, %(worker)s, %(process)s, now() + %(seconds)s * interval '1 second')
     ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
 """
 """Opens a worker's lease, or renews it."""
@@ -186,8 +189,30 @@ CLOSE_LEASE = "DELETE FROM deliveries_lease WHERE id = %(id)s"
 """Ends a lease whose deliveries are all settled; anything left goes out again at the next sweep."""
 
 
-async def renew_lease(connection: AsyncConnection, *, lease_id: UUID, worker: str, seconds: float) -> None:
-    await connection.execute(OPEN_LEASE, {"id": lease_id, "worker": worker, "seconds": seconds})
+FIND_LEASES_HERE = "SELECT id, process FROM deliveries_lease WHERE starts_with(process, %(place)s || '/')"
+"""Leases of processes on this machine."""
+
+END_LEASES = "DELETE FROM deliveries_lease WHERE id = ANY (%(ids)s::uuid[]) AND starts_with(process, %(place)s || '/')"
+"""Ends leases of processes that died here; what they held goes out again at the next sweep."""
+
+
+async def renew_lease(
+    connection: AsyncConnection, *, lease_id: UUID, worker: str, seconds: float, process: str = ""
+) -> None:
+    await connection.execute(OPEN_LEASE, {"id": lease_id, "worker": worker, "process": process, "seconds": seconds})
+
+
+def end_leases_of_the_dead(connection: Connection, *, place: str, is_dead: Callable[[str], bool]) -> int:
+    """How many there were. Nobody has to wait for the lease of a process that is known to have died on this machine."""
+    if not place:
+        return 0
+    found = connection.execute(FIND_LEASES_HERE, {"place": place}).fetchall()
+    dead = [lease_id for lease_id, process in found if is_dead(process)]
+    if not dead:
+        return 0
+    ended = connection.execute(END_LEASES, {"ids": dead, "place": place}).rowcount
+    logger.warning("lease.ended", extra={"fields": {"leases": ended, "reason": "their workers died on this machine"}})
+    return ended
 
 
 async def close_lease(connection: AsyncConnection, *, lease_id: UUID) -> None:

@@ -68,6 +68,8 @@ class Options:
     breaker: Breaker
     user_agent: str
     worker: str
+    # Tells others on this machine when it has died (pump/process.py).
+    process: str = ""
 
 
 class Pump:
@@ -86,7 +88,7 @@ class Pump:
         self._turns = Turns(self._slots)
         # Leases of claims that failed: each with what else is in flight under it.
         self._retired_leases: dict[UUID, set[int]] = {}
-        self._outcomes = Outcomes(pool, breaker=options.breaker, is_awaited=self._is_awaited)
+        self._outcomes = Outcomes(pool, breaker=options.breaker, slots=self._slots, is_awaited=self._is_awaited)
         self._claimable = asyncio.Event()
         self._drained = asyncio.Event()
         self._over = False
@@ -319,22 +321,23 @@ class Pump:
                 await asyncio.sleep(_GATHER_RINGS * few)
 
     async def _sweep(self) -> None:
-        """What one pump finds, all share. One that was told to stop leaves it to others, who can send it."""
+        """At once, and then again and again. One that was told to stop leaves it to others, who can send it."""
         while not self._stopping.is_set():
-            await asyncio.sleep(self._options.sweep_seconds)
             try:
-                if not await self._listener.is_my_turn():
-                    continue
-                plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
-                async with borrow(self._pool) as connection:
-                    await sweep.recover_lost(
-                        connection, schedule=list(self._options.schedule), breaker=self._options.breaker
-                    )
-                    due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
-                if due and not await self._listener.share(due):
-                    self._make_ready(due)
+                if await self._listener.is_my_turn():
+                    await self._sweep_for_all()
             except psycopg.Error as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
+            await asyncio.sleep(self._options.sweep_seconds)
+
+    async def _sweep_for_all(self) -> None:
+        """What one pump finds, all share."""
+        plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
+        async with borrow(self._pool) as connection:
+            await sweep.recover_lost(connection, schedule=list(self._options.schedule), breaker=self._options.breaker)
+            due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
+        if due and not await self._listener.share(due):
+            self._make_ready(due)
 
     async def _renew(self) -> None:
         while not self._over:
@@ -359,6 +362,7 @@ class Pump:
             connection,
             lease_id=lease_id or self._lease_id,
             worker=self._options.worker,
+            process=self._options.process,
             seconds=self._options.lease_seconds,
         )
 

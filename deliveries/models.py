@@ -237,6 +237,8 @@ class Lease(models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     worker = models.CharField(max_length=255)
+    # Tells others on the same machine that it died (pump/process.py); empty where it cannot be told.
+    process = models.CharField(max_length=255, db_default="")
     started_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
 
@@ -456,6 +458,8 @@ class Pulse(models.Model):
     name = models.CharField(max_length=255, primary_key=True)
     started_at = models.DateTimeField(db_default=Now())
     at = models.DateTimeField(db_default=Now())
+    # How far its clock is ahead of the database's (milliseconds).
+    clock_ahead_ms = models.BigIntegerField(db_default=0)
 
     def __str__(self) -> str:
         return self.name

@@ -24,7 +24,7 @@ from django.utils import timezone
 from deliveries import bell, replay, sweep
 from deliveries.deliver import Options, Pump
 from deliveries.health.breaker import Breaker
-from deliveries.pump import database
+from deliveries.pump import database, process
 from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
@@ -226,6 +226,7 @@ def options() -> Options:
         breaker=breaker(),
         user_agent=settings.DELIVERY_USER_AGENT,
         worker=f"{socket.gethostname()}:{os.getpid()}",
+        process=process.identity(),
     )
 
 

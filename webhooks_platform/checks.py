@@ -85,7 +85,7 @@ def _lease() -> Iterator[Finding]:
     if renew <= 0 or lease < 2 * renew:
         yield (
             f"A lease of {lease:g} s renewed every {renew:g} s would run out when a single renewal is late.",
-            "Make DELIVERY_LEASE_SECONDS at least twice DELIVERY_LEASE_RENEW_SECONDS (defaults: 15 and 4).",
+            "Make DELIVERY_LEASE_SECONDS at least twice DELIVERY_LEASE_RENEW_SECONDS (defaults: 10 and 2.5).",
         )
     if lease <= 0 or settings.DELIVERY_SWEEP_SECONDS <= 0 or settings.DELIVERY_IDLE_SECONDS <= 0:
         yield (

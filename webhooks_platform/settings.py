@@ -229,9 +229,10 @@ BREAKER_FAILURES = env.int("BREAKER_FAILURES", default=20)
 BREAKER_COOLDOWN_SECONDS = env.int("BREAKER_COOLDOWN_SECONDS", default=10)
 BREAKER_MAX_COOLDOWN_SECONDS = env.int("BREAKER_MAX_COOLDOWN_SECONDS", default=1800)
 # A worker that has not renewed its lease for this long is taken for dead, and its deliveries go out again (seconds).
-DELIVERY_LEASE_SECONDS = env.float("DELIVERY_LEASE_SECONDS", default=15)
+# Only a lost machine or container takes so long: of a worker that died on this machine, its successor knows at once.
+DELIVERY_LEASE_SECONDS = env.float("DELIVERY_LEASE_SECONDS", default=10)
 # How often a worker renews its lease (seconds).
-DELIVERY_LEASE_RENEW_SECONDS = env.float("DELIVERY_LEASE_RENEW_SECONDS", default=4)
+DELIVERY_LEASE_RENEW_SECONDS = env.float("DELIVERY_LEASE_RENEW_SECONDS", default=2.5)
 # How often due work that no message announced is looked for (seconds).
 DELIVERY_SWEEP_SECONDS = env.float("DELIVERY_SWEEP_SECONDS", default=1)
 # A pump with nothing to do for this long ends its task (seconds). The next event then waits for a new one to start,
