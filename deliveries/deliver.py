@@ -28,6 +28,7 @@ from deliveries.pump.database import borrow, insist
 from deliveries.pump.listener import Listener
 from deliveries.pump.pool import Pool
 from deliveries.pump.ready_queue import PER_CLAIM, Turns
+from deliveries.pump.release import SHORTAGE
 from deliveries.pump.settler import Outcomes
 from deliveries.pump.slots import Slots
 from deliveries.statistics import counters
@@ -48,6 +49,10 @@ _ERROR_PAUSE = 0.5
 # aside, this often.
 _HAND_ON_SECONDS = 0.02
 _HAND_ON_ASIDE_SECONDS = 0.25
+# On a machine that is out of files, memory, threads or ports nothing is claimed for this long (seconds), and slots come
+# back only after so long without a shortage (seconds).
+_SHORTAGE_PAUSE = 1
+_SHORTAGE_OVER = 5
 # Endpoints the sweep hands over at once.
 _SWEEP_LIMIT = 2000
 
@@ -99,6 +104,7 @@ class Pump:
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._busy_at = time.monotonic()
+        self._short_until = 0.0
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""
@@ -166,6 +172,8 @@ class Pump:
 
     async def _claim(self) -> None:
         while not self._stopping.is_set():
+            if (pause := self._short_until - time.monotonic()) > 0:
+                await asyncio.sleep(pause)
             turn = self._turns.next()
             self._note_room()
             if not turn.endpoint_ids:
@@ -282,7 +290,24 @@ class Pump:
             user_agent=self._options.user_agent,
             is_well=self._outcomes.is_well,
         )
+        if outcome.error_kind == SHORTAGE:
+            self._slow_down(outcome.error_detail or "")
         self._outcomes.add(delivery, outcome, is_awaited=delivery.endpoint_id in self._turns.full)
+
+    def _slow_down(self, detail: str) -> None:
+        """This machine cannot send as much as we claim. Once for all who find out in the same moment."""
+        now = time.monotonic()
+        if now < self._short_until:
+            return
+        self._short_until = now + _SHORTAGE_PAUSE
+        self._slots.shrink()
+        fields = {"detail": detail, "in_flight": self._slots.in_flight, "slots": self._slots.count}
+        logger.error("pump.shortage", extra={"fields": fields})
+
+    def _speed_up(self) -> None:
+        if self._slots.is_shrunk and time.monotonic() > self._short_until + _SHORTAGE_OVER:
+            self._slots.grow()
+            self._look()
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -329,6 +354,7 @@ class Pump:
             except psycopg.Error as error:
                 logger.warning("sweep.failed", extra={"fields": {"error": repr(error)}})
             await asyncio.sleep(self._options.sweep_seconds)
+            self._speed_up()
 
     async def _sweep_for_all(self) -> None:
         """What one pump finds, all share."""

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 READ_BYTES = 64 * 1024
 STORED_BYTES = 8 * 1024
 STORED_HEADERS = 100
-# Out of files, memory or local ports: a failed connection that says nothing about the receiver.
-OUR_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+# Out of files or memory: a failed connection that says nothing about the receiver.
+OUR_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 ErrorKind = Literal[
     "connect_timeout",
@@ -39,6 +39,7 @@ ErrorKind = Literal[
     "read_timeout",
     "reset",
     "bad_response",
+    "shortage",
     "internal",
 ]
 
@@ -51,6 +52,7 @@ EXPLANATIONS: dict[ErrorKind, str] = {
     "read_timeout": "The receiver did not finish its answer in time.",
     "reset": "The receiver closed the connection before its answer was complete.",
     "bad_response": "The receiver's answer is not valid HTTP.",
+    "shortage": "Our machine had no files, memory, threads or ports left; nothing was sent.",
     "internal": "Something went wrong on our side; the receiver is not to blame.",
 }
 
@@ -175,11 +177,12 @@ def _explain(error: Exception, *, trail: Trail, request: Outgoing) -> tuple[Erro
     """The kind of an error, and specifics that are safe to show: what was seen, never an address."""
     sent_headers = request.headers
     for cause in _causes(error):
+        if lacking := shortage(cause):
+            # On a connection that was made, some of the request may have been sent.
+            return ("internal" if trail.connected else "shortage"), lacking
         match cause:
             case RefusedTarget():
                 return "refused_address", str(cause)
-            case OSError(errno=number) if number in OUR_SHORTAGES:
-                return "internal", os.strerror(number).lower()
             case socket.gaierror():
                 return "dns", ""
             case ssl.SSLError():
@@ -211,6 +214,30 @@ def _explain(error: Exception, *, trail: Trail, request: Outgoing) -> tuple[Erro
             return "refused_address", ""
     log.exception("send.broke")
     return "internal", ""
+
+
+def shortage(error: BaseException) -> str:
+    """What this machine is out of, if that is what the error says."""
+    match error:
+        case OSError(errno=int(number)) if number in OUR_SHORTAGES:
+            return os.strerror(number).lower()
+        case OSError(errno=errno.EADDRNOTAVAIL) if not _has_free_port():
+            return "no free local port"
+        case MemoryError():
+            return "cannot allocate memory"
+        case RuntimeError() if "start new thread" in str(error):
+            return "cannot start a thread"
+    return ""
+
+
+def _has_free_port() -> bool:
+    """Then EADDRNOTAVAIL was about the receiver's address, such as one of IPv6 where there is none."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind(("", 0))
+    except OSError:
+        return False
+    return True
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -90,7 +90,7 @@ def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datet
 
 def read_signal(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> Signal | None:
     """What an attempt says about its endpoint; None when the failure was not the receiver's."""
-    if facts.error_kind in ("refused_address", "internal", "worker_lost"):
+    if facts.error_kind in ("refused_address", "shortage", "internal", "worker_lost"):
         return None
     if facts.control == "abort-message" and verdict == retry.ABORTED:
         # It refuses one message for good, and is well enough to say so. A pause counts if it asks for one by name.

@@ -12,7 +12,7 @@ from deliveries import retry
 from deliveries.claim import Claimed
 from deliveries.health.breaker import read_signal
 from deliveries.pump import prepare
-from deliveries.pump.release import LOCKED
+from deliveries.pump.release import LOCKED, SHORTAGE
 from deliveries.retry import Facts, read_retry_after
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.settle import Outcome
@@ -35,10 +35,14 @@ async def attempt(
         outgoing = prepare.outgoing(delivery, user_agent=user_agent, timestamp=int(time.time()))
         sent = prepare.without_secrets(delivery, await send(outgoing, transport=transport))
     except VaultError as error:
-        return _locked(delivery, error)
+        fields = {"delivery": ids.show("dlv", delivery.id), "endpoint": ids.show("ep", delivery.endpoint_id)}
+        logger.error("delivery.secrets_locked", extra={"fields": {**fields, "error": str(error)}})
+        return _unsent(delivery, LOCKED)
     except Exception as error:  # A bug of ours must not leave a delivery in flight for ever.
         logger.exception("delivery.broken", extra={"fields": {"delivery": str(delivery.id)}})
         sent = Unanswered("internal", type(error).__name__, started_at=datetime.now(UTC), duration_ms=0, address=None)
+    if isinstance(sent, Unanswered) and sent.error_kind == SHORTAGE:
+        return _unsent(delivery, SHORTAGE, detail=sent.detail)
     now = datetime.now(UTC)
     facts = read_facts(sent, now=now)
     verdict = retry.decide(
@@ -72,10 +76,8 @@ async def attempt(
     )
 
 
-def _locked(delivery: Claimed, error: VaultError) -> Outcome:
+def _unsent(delivery: Claimed, reason: str, *, detail: str | None = None) -> Outcome:
     """Nothing was sent, and the delivery goes back (release.py)."""
-    fields = {"delivery": ids.show("dlv", delivery.id), "endpoint": ids.show("ep", delivery.endpoint_id)}
-    logger.error("delivery.secrets_locked", extra={"fields": {**fields, "error": str(error)}})
     now = datetime.now(UTC)
     return Outcome(
         delivery_id=delivery.id,
@@ -86,7 +88,8 @@ def _locked(delivery: Claimed, error: VaultError) -> Outcome:
         started_at=now,
         duration_ms=0,
         url=delivery.url,
-        error_kind=LOCKED,
+        error_kind=reason,
+        error_detail=detail,
     )
 
 

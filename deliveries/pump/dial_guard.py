@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,8 @@ class DialGuard(AbstractResolver):
         except (socket.gaierror, RefusedTarget) as error:
             if isinstance(error, RefusedTarget) and error.code != "address_not_allowed":
                 raise
+            if isinstance(error, socket.gaierror):
+                _raise_if_out_of_files()
             # The same error after the same time, or a consumer could find out which names exist in our network.
             logger.info(
                 "dial.no_address", extra={"fields": {"host": host, "refused": isinstance(error, RefusedTarget)}}
@@ -60,6 +63,12 @@ class DialGuard(AbstractResolver):
         return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
+        pass
+
+
+def _raise_if_out_of_files() -> None:
+    """A look-up that could not open its socket fails like one whose servers did not answer."""
+    with open(os.devnull, "rb"):  # noqa: PTH123  (nothing shorter asks for a file)
         pass
 
 

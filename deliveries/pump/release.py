@@ -1,8 +1,10 @@
-"""Part of settle: deliveries that could not even be signed go back as if they had never been claimed.
+"""Part of settle: deliveries that could not even be sent go back as if they had never been claimed.
 
-An endpoint's secrets do not open while their key is missing from ENCRYPTION_KEYS. That is no attempt and not the
-receiver's failure: the delivery waits with its number given back, its endpoint's lane is closed for a while, and the
-log says which key is missing. Once the key is there again, everything goes out.
+There are two reasons, neither an attempt nor the receiver's failure. The delivery waits with its number given back.
+1. An endpoint's secrets do not open while their key is missing from ENCRYPTION_KEYS. Its lane is closed for a while,
+   and the log says which key is missing. Once the key is there again, everything goes out.
+2. This machine is out of files, memory, threads or ports. The pump claims less for a while (deliver.py), so the lane
+   stays open: other workers may well send it.
 """
 
 from collections.abc import Sequence
@@ -11,10 +13,12 @@ from psycopg import AsyncConnection
 
 from deliveries.settle import Outcome
 
-# The `error_kind` of such an outcome. It is never stored.
+# The `error_kind` of such outcomes. It is never stored.
 LOCKED = "secrets_locked"
+SHORTAGE = "shortage"
+UNSENT = {LOCKED, SHORTAGE}
 # Until the next try (seconds).
-PAUSE_SECONDS = 30
+PAUSE_SECONDS = {LOCKED: 30, SHORTAGE: 1}
 
 CLOSE_LANES = """
     UPDATE subscriptions_lane
@@ -33,8 +37,8 @@ once."""
 RELEASE = """
     UPDATE deliveries_delivery delivery
     SET state = 'pending', attempt_count = attempt_count - 1, leased_by = NULL,
-        due_at = now() + %(pause)s * interval '1 second'
-    FROM unnest(%(ids)s::uuid[], %(numbers)s::int[]) AS given (id, number)
+        due_at = now() + given.pause * interval '1 second'
+    FROM unnest(%(ids)s::uuid[], %(numbers)s::int[], %(pauses)s::int[]) AS given (id, number, pause)
     WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = given.id
         AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
 """
@@ -44,13 +48,15 @@ was sent under it, and nobody else holds it."""
 
 async def release(connection: AsyncConnection, outcomes: Sequence[Outcome]) -> None:
     async with connection.transaction():
-        endpoint_ids = sorted({outcome.endpoint_id for outcome in outcomes})
-        await connection.execute(CLOSE_LANES, {"endpoint_ids": endpoint_ids, "pause": PAUSE_SECONDS})
+        locked = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
+        if locked:
+            endpoint_ids = sorted({outcome.endpoint_id for outcome in locked})
+            await connection.execute(CLOSE_LANES, {"endpoint_ids": endpoint_ids, "pause": PAUSE_SECONDS[LOCKED]})
         await connection.execute(
             RELEASE,
             {
                 "ids": [outcome.delivery_id for outcome in outcomes],
                 "numbers": [outcome.number for outcome in outcomes],
-                "pause": PAUSE_SECONDS,
+                "pauses": [PAUSE_SECONDS[outcome.error_kind or LOCKED] for outcome in outcomes],
             },
         )

@@ -26,7 +26,7 @@ from deliveries.claim import Claimed
 from deliveries.health.breaker import Breaker
 from deliveries.pump.database import insist
 from deliveries.pump.pool import Pool
-from deliveries.pump.release import LOCKED, release
+from deliveries.pump.release import UNSENT, release
 from deliveries.pump.slots import Slots
 from deliveries.settle import Outcome, Settled, settle
 from deliveries.statistics import counters
@@ -111,7 +111,7 @@ class Outcomes:
             self._remember_health(outcome)
             if (delivery.id, delivery.number) in settled.moved:
                 self._tally.attempted(delivery, outcome)
-        _log([(delivery, outcome) for delivery, outcome in written if outcome.error_kind != LOCKED], settled.moved)
+        _log([(delivery, outcome) for delivery, outcome in written if outcome.error_kind not in UNSENT], settled.moved)
         return Written(written, settled.unblocked)
 
     def _without_those_behind_others(self, batch: Batch) -> Batch:
@@ -144,10 +144,10 @@ class Outcomes:
                 await asyncio.wait_for(self._hurry.wait(), seconds)
 
     async def _settled(self, outcomes: list[Outcome], *, past_locks: bool = False) -> Settled:
-        unsent = [outcome for outcome in outcomes if outcome.error_kind == LOCKED]
+        unsent = [outcome for outcome in outcomes if outcome.error_kind in UNSENT]
         if not unsent:
             return await (self._settled_past_locks(outcomes) if past_locks else self._settled_sent(outcomes))
-        sent = [outcome for outcome in outcomes if outcome.error_kind != LOCKED]
+        sent = [outcome for outcome in outcomes if outcome.error_kind not in UNSENT]
         released = await self._released(unsent)
         return _together([released, await self._settled(sent, past_locks=past_locks)]) if sent else released
 

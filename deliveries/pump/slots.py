@@ -20,6 +20,10 @@ _SLOW_MS = 1000
 _SILENT_SECONDS = 0.25
 # With no more than one free slot in so many, a pump is nearly full.
 _NEARLY_FULL = 16
+# A pump on a machine that is out of something keeps at least this many slots.
+_FEWEST = 4
+# Of its slots, it has one in so many back with each step.
+_GROWS_BY = 20
 # Receivers that are remembered to answer, and to be slow.
 _MOST_REMEMBERED = 50_000
 
@@ -38,7 +42,7 @@ class Slots:
     """One pump's."""
 
     def __init__(self, count: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.count = count
+        self.count = self._most = count
         self._clock = clock
         # By identity: each is kept alive by its attempt, and then by the batch that settles it.
         self._taken: set[int] = set()
@@ -48,7 +52,19 @@ class Slots:
 
     @property
     def free(self) -> int:
-        return self.count - len(self._taken)
+        return max(0, self.count - len(self._taken))
+
+    @property
+    def is_shrunk(self) -> bool:
+        return self.count < self._most
+
+    def shrink(self) -> None:
+        """To half of what is in flight: this machine cannot do as much as it was told to."""
+        self.count = max(min(_FEWEST, self._most), min(self.count, len(self._taken)) // 2)
+
+    def grow(self) -> None:
+        """A step back to the whole number."""
+        self.count = min(self._most, self.count + max(1, self._most // _GROWS_BY))
 
     @property
     def is_nearly_full(self) -> bool:

@@ -158,7 +158,14 @@ def bad_certificate() -> ssl.SSLCertVerificationError:
         (caused_by(ConnectionResetError(104, "reset by 10.0.0.5"), httpx.ReadError("")), "reset"),
         (caused_by(ConnectionResetError(104, "reset by 10.0.0.5")), "reset"),
         (httpx.RemoteProtocolError("garbage from 10.0.0.5"), "bad_response"),
-        (caused_by(OSError(errno.EMFILE, "too many open files")), "internal"),
+        (caused_by(OSError(errno.EMFILE, "too many open files")), "shortage"),
+        (caused_by(OSError(errno.ENFILE, "too many open files in system")), "shortage"),
+        (caused_by(OSError(errno.ENOBUFS, "no buffer space available")), "shortage"),
+        (OSError(errno.ENOMEM, "cannot allocate memory"), "shortage"),
+        (MemoryError(), "shortage"),
+        (RuntimeError("can't start new thread"), "shortage"),
+        # There are ports, so it was about the address: one of IPv6 where there is none.
+        (caused_by(OSError(errno.EADDRNOTAVAIL, "cannot assign 10.0.0.5")), "connect_failed"),
     ],
 )
 async def test_s06_every_failure_has_a_kind_and_names_no_address(error: Exception, kind: ErrorKind) -> None:

@@ -230,7 +230,7 @@ def signal_of(
     return read_signal(facts, verdict, now=NOW)
 
 
-@pytest.mark.parametrize("error_kind", ["refused_address", "internal", "worker_lost"])
+@pytest.mark.parametrize("error_kind", ["refused_address", "shortage", "internal", "worker_lost"])
 def test_a_failure_that_was_not_the_receivers_says_nothing_about_it(error_kind: str) -> None:
     assert signal_of(None, error_kind) is None
 

@@ -169,3 +169,27 @@ def test_receivers_known_to_be_slow_leave_a_quarter_free(visits: list[tuple[bool
         if not hangs:
             slots.give_back([settled(delivery) for delivery in deliveries])
         assert sorted([*chosen, *aside]) == ready
+
+
+def test_a_shortage_halves_what_is_in_flight_and_the_slots_come_back_step_by_step() -> None:
+    slots = Slots(100)
+    taken = [claimed(ANSWERING[number]) for number in range(60)]
+    slots.take(taken)
+
+    slots.shrink()
+    assert (slots.count, slots.free, slots.is_shrunk) == (30, 0, True)
+    slots.give_back(settled(each) for each in taken)
+    assert slots.free == 30
+
+    slots.grow()
+    assert slots.count == 35
+    for _ in range(20):
+        slots.grow()
+    assert (slots.count, slots.is_shrunk) == (100, False)
+
+
+def test_a_shortage_leaves_a_few_slots() -> None:
+    slots = Slots(100)
+    for _ in range(10):
+        slots.shrink()
+    assert slots.count == 4
