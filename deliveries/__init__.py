@@ -3,7 +3,7 @@ a step.
 
 | step | file | behind it |
 |---|---|---|
-| accept | ingest.py | accepting/: catalogue, cache, group_commit, insert |
+| accept | ingest.py | accepting/: group_commit in front of it; cache, catalogue, insert behind it |
 | ring | bell.py | |
 | claim | claim.py | |
 | deliver | deliver.py | pump/: ready_queue, slots, listener, prepare, attempt, settler, transport, wire |

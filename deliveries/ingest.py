@@ -1,14 +1,22 @@
 """Step: accept. Events, their fan-out and their sequence numbers, in the caller's one transaction.
 
-A batch of a thousand takes as many statements as a single event. An item that cannot be accepted is refused by itself;
-the others go on.
+Emits come here through accepting/group_commit.py: all events of one moment, whoever sent them. They are accepted in two
+parts, and a thousand events take as many statements as one:
+
+1. `draft` judges each event by what is remembered or looked up. It writes nothing.
+2. `store` writes those that may be accepted. Each event ends in one of four ways:
+   a. It is stored: Accepted.
+   b. Its producer id was accepted before: Duplicate if the content is the same, otherwise Refused.
+   c. It may not be accepted: Refused. Others go on.
+   d. What it was judged by has changed meanwhile: None, and nothing of it was stored. Draft it again.
+   Where b or d is found only after a sequence number was taken, everything is undone (Conflict): numbers have no gaps.
 """
 
 import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,14 +24,19 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
-from deliveries.accepting import catalogue
-from deliveries.accepting.insert import Stored, is_plain, store
+from deliveries.accepting import cache, catalogue, insert
+from deliveries.accepting.catalogue import Entry, Name
+from deliveries.accepting.insert import Stored
 from deliveries.models import Event
 from subscriptions import ids
+from subscriptions.schemas.work import Work
 
 logger = logging.getLogger(__name__)
+
+# How often a transaction is tried that met a conflict. Each time the other side has come to its end.
+TRIES = 5
 
 # What may stand in a header and in a URL. No dot: `standard` signatures join the id to the rest with one.
 PRODUCER_ID = re.compile(r"[A-Za-z0-9_:@~=+\-]{1,255}")
@@ -59,12 +72,15 @@ class NewEvent(NamedTuple):
 
 class Accepted(NamedTuple):
     event: Stored
+    # As it is shown.
+    consumer: str
 
 
 class Duplicate(NamedTuple):
     """The producer's own id came before, with the same content. This is that event."""
 
-    event: Event | Stored
+    event: Event
+    consumer: str
 
 
 class Refused(NamedTuple):
@@ -76,52 +92,87 @@ class Refused(NamedTuple):
 Result = Accepted | Duplicate | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    results: list[Result]
+class Draft(NamedTuple):
+    """An event of a living consumer, ready to be stored."""
+
+    new: NewEvent
+    name: Name
+    entry: Entry
+    # Its body is rendered when its sequence is known, if it has an ordering key.
+    event: Stored
+    # Of the API key that it came with; None for our own.
+    key_id: str | None
+    # Why it may not be accepted, unless it was before.
+    refusal: Refused | None
+
+    @property
+    def writes_more(self) -> bool:
+        """Than the event and its deliveries: a sequence number, or its type's first use."""
+        return self.event.ordering_key is not None or not self.entry.is_used
+
+    @property
+    def own_name(self) -> tuple[UUID, str | None]:
+        return self.event.consumer_id, self.event.producer_id
+
+
+class Outcome(NamedTuple):
+    # One for each event, in order. None where nothing is decided yet: draft it again.
+    results: list[Result | None]
     # The endpoints that have new work, as the bell writes them.
     ready: set[str]
-    # How each consumer is shown, by id.
-    consumers: dict[UUID, str]
 
 
-class Raced(Exception):
-    """Another transaction took one of the producer ids a moment ago. Roll back and accept again."""
+class Conflict(Exception):
+    """Something changed between look-up and store. Roll back, draft again, store again."""
 
-
-class _Draft(NamedTuple):
-    place: int
-    new: NewEvent
-    id: UUID
-    public_id: str
-    consumer_id: UUID
-    api_version: str
-    # Why it may not be accepted, unless it was before.
-    refusal: Refused | None = None
-    sequence: int | None = None
-
-
-def takes_one_statement(new_events: Sequence[NewEvent]) -> bool:
-    """Whether accepting these writes in one statement, a transaction by itself."""
-    return all(map(is_plain, new_events))
+    def __init__(self, places: set[int]) -> None:
+        # Of the drafts that it changed for.
+        self.places = places
 
 
 def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
-    """One result per event, in order. Runs in the caller's transaction, so that its answer commits with the events."""
-    results: dict[int, Result] = {}
-    known = _known(new_events)
-    drafts = _drafted(new_events, known, results)
+    """Events of our own, which come without an API key: within the caller's transaction, if there is one."""
+    for _ in range(TRIES - 1):
+        with suppress(Conflict):
+            return _accept_once(new_events, now=now)
+    return _accept_once(new_events, now=now)
+
+
+def _accept_once(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
+    drafts = draft(new_events, now=now)
+    with transaction.atomic():
+        outcome = store(drafts)
+        if undecided := {place for place, result in enumerate(outcome.results) if result is None}:
+            raise Conflict(undecided)
+        return outcome
+
+
+def draft(new_events: Sequence[NewEvent], *, now: datetime, key_id: str | None = None) -> list[Draft | Refused]:
+    """Judges each event of one request. What is remembered may be stale, so a refusal is found a second time."""
+    default_version = default_api_version()
+    names = [(new.consumer, new.type, new.api_version or default_version) for new in new_events]
+    entries = cache.find(names)
+    refusals = _refusals(new_events, entries)
+    if any(refusals):
+        cache.forget(name for name, refusal in zip(names, refusals, strict=True) if refusal)
+        entries = cache.find(names)
+        refusals = _refusals(new_events, entries)
+    return [
+        Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
+        if entry is None
+        else Draft(new, name, entry, _event(new, entry, now), key_id, refusal)
+        for new, name, entry, refusal in zip(new_events, names, entries, refusals, strict=True)
+    ]
+
+
+def store(drafts: Sequence[Draft | Refused]) -> Outcome:
+    """Writes what may be accepted. More than one plain event needs a transaction around it."""
+    results: list[Result | None] = [each if isinstance(each, Refused) else None for each in drafts]
     fresh = _fresh(drafts, results)
-    known.types.note_use({draft.new.type for draft in fresh})
-    fresh = _with_sequences(fresh)
-    ready = _store(fresh, results, now=now)
-    if len(results) < len(new_events):
-        _settle_repeats(drafts, results)
-    return Outcome(
-        results=[results[index] for index in range(len(new_events))],
-        ready=ready,
-        consumers=known.shown,
-    )
+    ready = _write(fresh, results) if fresh else set()
+    if None in results:
+        _settle_taken(drafts, results)
+    return Outcome(results, ready)
 
 
 def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | None, created_at: datetime) -> bytes:
@@ -169,83 +220,96 @@ def show_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _known(new_events: Sequence[NewEvent]) -> catalogue.Known:
-    default_version = default_api_version()
-    return catalogue.look_up(
-        {new.consumer for new in new_events},
-        {(type, version or default_version) for type, version in {(new.type, new.api_version) for new in new_events}},
-        register=settings.UNKNOWN_EVENT_TYPES == "register",
-    )
-
-
 def default_api_version() -> str:
     """Asked once for many events: a look into Django's settings takes as long as rendering an event."""
     return str(settings.DEFAULT_API_VERSION)
 
 
-def _drafted(new_events: Sequence[NewEvent], known: catalogue.Known, results: dict[int, Result]) -> list[_Draft]:
-    """Those that have a consumer; the others are refused here."""
-    drafts = []
-    default_version = default_api_version()
-    for index, new in enumerate(new_events):
-        consumer_id = known.consumer_ids.get(new.consumer)
-        if consumer_id is None:
-            results[index] = Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
-            continue
-        api_version = new.api_version or default_version
-        problem = known.types.check(new.type, api_version, new.data)
-        refusal = Refused(problem.code, problem.detail, problem.pointer) if problem else None
-        event_id = ids.new_uuid()
-        public_id = new.producer_id or ids.show("evt", event_id)
-        drafts.append(_Draft(index, new, event_id, public_id, consumer_id, api_version, refusal))
-    return drafts
+def _refusals(new_events: Sequence[NewEvent], entries: Sequence[Entry | None]) -> list[Refused | None]:
+    work, refusals = Work(), []
+    for new, entry in zip(new_events, entries, strict=True):
+        found = entry.refusal(new.data, work) if entry else None
+        refusals.append(Refused(found.code, found.detail, found.pointer) if found else None)
+    return refusals
 
 
-def _fresh(drafts: list[_Draft], results: dict[int, Result]) -> list[_Draft]:
-    """Drops what was accepted before under the producer's own id, and refuses what has no type it may have.
+def _event(new: NewEvent, entry: Entry, now: datetime) -> Stored:
+    event_id = ids.new_uuid()
+    public_id, version = new.producer_id or ids.show("evt", event_id), entry.api_version
+    body = b""
+    if new.ordering_key is None:
+        body = render(public_id=public_id, new=new, api_version=version, sequence=None, created_at=now)
+    # In the order of its fields: by name, it takes twice as long.
+    return Stored(
+        event_id,
+        public_id,
+        entry.consumer_id,
+        new.type,
+        version,
+        new.producer_id,
+        body,
+        now,
+        new.occurred_at,
+        new.ordering_key,
+        None,
+        new.traceparent,
+    )
 
-    In this order: who asks again whether an event has arrived learns that it has, although its type was archived or got
-    another schema since. A repeat within the batch waits for its first.
+
+def _fresh(drafts: Sequence[Draft | Refused], results: list[Result | None]) -> dict[int, Draft]:
+    """What is to be stored, by its place. Refuses what may not be, and leaves out the repeats of a producer id.
+
+    An id is looked for before that where something else would be written or a refusal given for an event that was
+    accepted before: who asks again learns that it has arrived, although its type was archived since. All other ids are
+    left to the constraint.
     """
-    named = [draft for draft in drafts if draft.new.producer_id is not None]
-    existing = {(event.consumer_id, event.producer_id): event for event in _by_producer_id(named)} if named else {}
-    kept, seen = [], set()
-    for draft in drafts:
-        name = (draft.consumer_id, draft.new.producer_id)
-        event = existing.get(name)
-        if event is not None:
-            results[draft.place] = _compared(event, draft.new)
-        elif draft.refusal is not None:
-            results[draft.place] = draft.refusal
-        elif draft.new.producer_id is None or name not in seen:
-            kept.append(draft)
-            seen.add(name)
-    return kept
+    asked = [each for each in drafts if isinstance(each, Draft) and _must_be_looked_for(each)]
+    existing = _by_producer_id(asked) if asked else {}
+    fresh: dict[int, Draft] = {}
+    named = set()
+    for place, each in enumerate(drafts):
+        if isinstance(each, Refused):
+            continue
+        own_name = each.own_name if each.event.producer_id is not None else None
+        if own_name and (event := existing.get(own_name)):
+            results[place] = _compared(event, each)
+        elif each.refusal is not None:
+            results[place] = each.refusal
+        elif own_name not in named:
+            fresh[place] = each
+            if own_name:
+                named.add(own_name)
+    return fresh
 
 
-def _by_producer_id(drafts: Iterable[_Draft]) -> list[Event]:
-    pairs = {(draft.consumer_id, draft.new.producer_id) for draft in drafts}
+def _must_be_looked_for(each: Draft) -> bool:
+    return each.event.producer_id is not None and (each.refusal is not None or each.writes_more)
+
+
+def _by_producer_id(drafts: Iterable[Draft]) -> dict[tuple[UUID, str | None], Event]:
+    pairs = {each.own_name for each in drafts}
     parameters: dict[str, Any] = {"consumer_ids": [c for c, _ in pairs], "producer_ids": [p for _, p in pairs]}
     with connection.cursor() as cursor:
         cursor.execute(FIND_BY_PRODUCER_ID, parameters)
         found = [row[0] for row in cursor.fetchall()]
-    return list(Event.objects.filter(id__in=found)) if found else []
+    events = Event.objects.filter(id__in=found) if found else ()
+    return {(event.consumer_id, event.producer_id): event for event in events}
 
 
-def _compared(event: Event | Stored, new: NewEvent) -> Result:
+def _compared(event: Event, given: Draft) -> Duplicate | Refused:
     """A duplicate if rendering it again says what was stored; otherwise the id was used for two things."""
     again = render(
         public_id=event.public_id,
-        new=new,
-        api_version=new.api_version or default_api_version(),
+        new=given.new,
+        api_version=given.event.api_version,
         sequence=event.sequence,
         created_at=event.created_at,
     )
     # A payload gone by retention has nothing left to compare with.
     same = event.body is None or _meaning(again) == _meaning(bytes(event.body))
-    if not same or event.occurred_at != new.occurred_at:
+    if not same or event.occurred_at != given.new.occurred_at:
         return Refused("event_id_reused", f"The id {event.public_id!r} was used before for another event.", "/id")
-    return Duplicate(event)
+    return Duplicate(event, given.entry.consumer)
 
 
 def _meaning(body: bytes) -> bytes:
@@ -258,74 +322,61 @@ def _meaning(body: bytes) -> bytes:
     return orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
 
 
-def _with_sequences(drafts: list[_Draft]) -> list[_Draft]:
-    keyed: dict[tuple[UUID, str], list[_Draft]] = defaultdict(list)
-    for draft in drafts:
-        if draft.new.ordering_key is not None:
-            keyed[draft.consumer_id, draft.new.ordering_key].append(draft)
-    if not keyed:
-        return drafts
-    with connection.cursor() as cursor:
-        cursor.execute(
-            NEXT_SEQUENCES,
-            {
-                "consumer_ids": [consumer_id for consumer_id, _ in keyed],
-                "keys": [key for _, key in keyed],
-                "counts": [len(group) for group in keyed.values()],
-            },
-        )
-        last = {(consumer_id, key): sequence for consumer_id, key, sequence in cursor.fetchall()}
-    numbers = {
-        draft.place: last[name] - len(group) + position
-        for name, group in keyed.items()
-        for position, draft in enumerate(group, start=1)
+def _write(fresh: dict[int, Draft], results: list[Result | None]) -> set[str]:
+    drafts = list(fresh.values())
+    catalogue.note_use({each.event.type for each in drafts if not each.entry.is_used})
+    ordered = [each for each in drafts if each.event.ordering_key is not None]
+    if ordered:
+        _number(ordered)
+    stored = insert.store([each.event for each in drafts], [(each.entry, each.key_id) for each in drafts])
+    not_stored = stored.stale | stored.taken
+    cache.forget(drafts[number].name for number in stored.stale)
+    places = list(fresh)
+    if in_vain := {places[number] for number in not_stored if drafts[number].writes_more}:
+        raise Conflict(in_vain)
+    for number, (place, each) in enumerate(fresh.items()):
+        if number not in not_stored:
+            results[place] = Accepted(each.event, each.entry.consumer)
+    return stored.ready
+
+
+def _number(drafts: Sequence[Draft]) -> None:
+    """Takes the next sequence numbers of each ordering key, and renders what they are part of."""
+    keyed: dict[tuple[UUID, str], list[Draft]] = defaultdict(list)
+    for each in drafts:
+        keyed[each.event.consumer_id, each.event.ordering_key or ""].append(each)
+    parameters: dict[str, Any] = {
+        "consumer_ids": [consumer_id for consumer_id, _ in keyed],
+        "keys": [key for _, key in keyed],
+        "counts": [len(group) for group in keyed.values()],
     }
-    return [draft._replace(sequence=numbers.get(draft.place)) for draft in drafts]
+    with connection.cursor() as cursor:
+        cursor.execute(NEXT_SEQUENCES, parameters)
+        rows = cursor.fetchall()
+    for consumer_id, key, last in rows:
+        group = keyed[consumer_id, key]
+        for sequence, each in enumerate(group, start=last - len(group) + 1):
+            event = each.event
+            event.sequence = sequence
+            event.body = render(
+                public_id=event.public_id,
+                new=each.new,
+                api_version=event.api_version,
+                sequence=sequence,
+                created_at=event.created_at,
+            )
 
 
-def _store(drafts: list[_Draft], results: dict[int, Result], *, now: datetime) -> set[str]:
-    if not drafts:
-        return set()
-    events = [_stored(draft, now=now) for draft in drafts]
-    written = store(events)
-    if len(written.stored) != len(events):
-        # Keeping the rest would leave gaps in sequences; a fresh transaction finds the duplicate before it counts.
-        raise Raced
-    for draft, event in zip(drafts, written.stored, strict=True):
-        results[draft.place] = Accepted(event)
-    return written.ready
-
-
-def _stored(draft: _Draft, *, now: datetime) -> Stored:
-    return Stored(
-        id=draft.id,
-        public_id=draft.public_id,
-        consumer_id=draft.consumer_id,
-        type=draft.new.type,
-        api_version=draft.api_version,
-        producer_id=draft.new.producer_id,
-        body=render(
-            public_id=draft.public_id,
-            new=draft.new,
-            api_version=draft.api_version,
-            sequence=draft.sequence,
-            created_at=now,
-        ),
-        created_at=now,
-        occurred_at=draft.new.occurred_at,
-        ordering_key=draft.new.ordering_key,
-        sequence=draft.sequence,
-        traceparent=draft.new.traceparent,
-    )
-
-
-def _settle_repeats(drafts: list[_Draft], results: dict[int, Result]) -> None:
-    """Repeats of a producer id within one batch are duplicates of the first of them."""
-    first: dict[tuple[UUID, str | None], Stored] = {}
-    for draft in drafts:
-        name = (draft.consumer_id, draft.new.producer_id)
-        result = results.get(draft.place)
-        if isinstance(result, Accepted):
-            first[name] = result.event
-        elif result is None:
-            results[draft.place] = _compared(first[name], draft.new)
+def _settle_taken(drafts: Sequence[Draft | Refused], results: list[Result | None]) -> None:
+    """What was not stored since its producer id is taken, perhaps by an event of this very statement."""
+    left = [
+        (place, each)
+        for place, each in enumerate(drafts)
+        if results[place] is None and isinstance(each, Draft) and each.event.producer_id is not None
+    ]
+    if not left:
+        return
+    existing = _by_producer_id([each for _, each in left])
+    for place, each in left:
+        if event := existing.get(each.own_name):
+            results[place] = _compared(event, each)

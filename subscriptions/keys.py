@@ -160,9 +160,18 @@ def remembered(secret: str) -> Caller | None:
     return caller if time.monotonic() < until else None
 
 
+def is_living(key_id: UUID) -> bool:
+    return key_tree.living().filter(id=key_id).exists()
+
+
+def forget_remembered() -> None:
+    """All of them, also when there are too many: the next request of each looks it up."""
+    _remembered.clear()
+
+
 def _remember(secret: str, caller: Caller) -> None:
     if len(_remembered) >= _REMEMBERED_KEYS:
-        _remembered.clear()
+        forget_remembered()
     _remembered[_hash(secret)] = caller, time.monotonic() + _REMEMBERED_SECONDS
 
 

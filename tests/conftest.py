@@ -11,13 +11,14 @@ import pytest
 import redis
 import redis.asyncio
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIRequest
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpResponse
 from django.test import Client
 from django.test.client import ClientHandler
 
 from deliveries import bell, sweep, tasks
-from deliveries.api.emit import quickly
+from deliveries.accepting import cache
+from deliveries.api.answer_before_django import AnswerBeforeDjango
 from deliveries.deliver import Pump
 from deliveries.pump import database
 from deliveries.pump.transport import GuardedTransport
@@ -29,11 +30,15 @@ from subscriptions.models import Consumer, Role
 from tests.receiver import Receiver, running_receiver
 
 
-class Door(ClientHandler):
-    """What the web server calls (webhooks_platform/wsgi.py): the short way of an emit, then Django."""
+class WebServer(ClientHandler):
+    """What the web server calls (webhooks_platform/wsgi.py): most emits are answered before Django."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before_django = AnswerBeforeDjango(WSGIHandler())
 
     def __call__(self, environ: dict[str, Any]) -> Any:
-        answer = quickly(environ)
+        answer = self._before_django.answer(environ)
         if answer is None:
             return super().__call__(environ)
         response = HttpResponse(answer.body, status=202, headers=dict(answer.headers))
@@ -46,7 +51,7 @@ class Api:
 
     def __init__(self, key: str) -> None:
         self._client = Client()
-        self._client.handler = Door()
+        self._client.handler = WebServer()
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def get(self, path: str, **query: Any) -> Any:
@@ -77,6 +82,14 @@ def statistics_stay_in_memory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counters, "FLUSH_SECONDS", 3600.0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> Iterator[None]:
+    """What a process remembers of one test's consumers, types and keys is nothing to the next test."""
+    yield
+    cache.clear()
+    keys.forget_remembered()
 
 
 @pytest.fixture

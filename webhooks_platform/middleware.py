@@ -1,7 +1,8 @@
 """Django's middleware for pages, with a way past it for the API.
 
 The API knows its callers by their keys and looks at no cookie, session or form token: there all of this would be work
-for nothing, on every emit.
+for nothing, on every emit. `skips_api` says so to deliveries/api/answer_before_django.py: while the other middleware is
+Django's own two, emits are answered without it.
 """
 
 from collections.abc import Callable, Container
@@ -21,6 +22,7 @@ from deliveries.console import errors
 
 
 class _PagesOnly:
+    skips_api = True
     get_response: Any
 
     def __call__(self, request: HttpRequest) -> Any:
@@ -34,6 +36,8 @@ class NoNulCharacters:
 
     Nothing is named so, and PostgreSQL cannot even be asked. The API refuses it by itself, as a problem document.
     """
+
+    skips_api = True
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

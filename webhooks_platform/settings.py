@@ -58,6 +58,8 @@ INSTALLED_APPS = [
     "deliveries",
 ]
 # Those of webhooks_platform.middleware are Django's own, for every address outside the API.
+# Emits are answered before Django while this holds nothing but Django's own two and what skips the API
+# (deliveries/api/answer_before_django.py). Whatever is added sees them all, and then they go through Django.
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "webhooks_platform.middleware.NoNulCharacters",
@@ -111,7 +113,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Both default to the embedded servers that `make up` starts in .data/.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
-# at its key, which then runs again on a new one (subscriptions/keys.py); an emit on the short way looks before it sends
+# at its key, which then runs again on a new one (subscriptions/keys.py); an emit looks before it sends
 # (deliveries/accepting/group_commit.py).
 DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=600)
 DATABASES["default"]["OPTIONS"] = (

@@ -10,13 +10,13 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 django.setup(set_prefix=False)
 
-from deliveries.api.emit import ShortWay  # noqa: E402  (needs the apps)
+from deliveries.api.answer_before_django import AnswerBeforeDjango  # noqa: E402  (needs the apps)
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
 from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.door import Door, InSlot  # noqa: E402  (needs the settings)
 
 refuse_nonsense()
-application = Door(ShortWay(InSlot(cast(WSGIApplication, Handler()))))
+application = Door(AnswerBeforeDjango(InSlot(cast(WSGIApplication, Handler()))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.

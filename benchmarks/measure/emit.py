@@ -2,8 +2,9 @@
 
 The no-op view is a Django REST framework view that parses the same body with the framework's own parser: what Django,
 its middleware and the framework cost before we begin. Our own emits need not go through all that: those of a caller
-who was here a moment ago are answered on the short way, before Django (deliveries/api/emit.py), single or batch, with
-and without an Idempotency-Key. `long` is a single emit that Django answers, as it does whatever is out of the ordinary.
+who was here a moment ago are answered before Django (deliveries/api/answer_before_django.py), single or batch, with and
+without an id, an Idempotency-Key, an ordering key. `through_django` is a single emit that goes on to the view, as all
+do whose request is out of the ordinary.
 
 Events rotate over 200 consumers, each with an endpoint, and five types. Nothing is delivered meanwhile (the endpoints
 are paused), so the CPU seen is emitting alone; every 2xx is then checked to be a row. Sides take turns.
@@ -35,8 +36,10 @@ SIDES: dict[str, tuple[str, Sequence[Any], int]] = {
     "single": ("/api/v1/events/", EVENTS, 1),
     # As a careful producer sends it: with an id of its own and an Idempotency-Key.
     "once": ("/api/v1/events/", [{**event, "id": f"order-{NUMBER}"} for event in EVENTS], 1),
-    # The short way stands aside for any query string, and the long way finds no parameter in this one.
-    "long": ("/api/v1/events/?&", EVENTS, 1),
+    # Each consumer's events in their order.
+    "ordered": ("/api/v1/events/", [{**event, "ordering_key": "account"} for event in EVENTS], 1),
+    # Whatever has a query string goes through Django, and the view finds no parameter in this one.
+    "through_django": ("/api/v1/events/?&", EVENTS, 1),
     "batch": ("/api/v1/events/batch/", BATCHES, BATCH),
     # The same a consumer at a time, as a producer does who sends each tenant's day.
     "batch_one": ("/api/v1/events/batch/", [{"events": [event] * BATCH} for event in EVENTS[::BATCH]], BATCH),
@@ -48,7 +51,7 @@ HEADERS = {"once": f"Idempotency-Key: {NUMBER}\r\n"}
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     turns = 3 if quick else 9
     counts = dict.fromkeys(SIDES, 2000 if quick else 4000) | dict.fromkeys(BATCH_SIDES, 100 if quick else 250)
-    counts["long"] = counts["long"] // 2
+    counts["through_django"] //= 2
     # Each of the server's threads has a connection, on which a statement is planned eight times before a plan is kept;
     # each of its processes has consumers and types to learn, which batches teach it soonest.
     warm = dict.fromkeys(BATCH_SIDES, 200) | {side: 1000 for side in SIDES if side not in BATCH_SIDES}
@@ -72,7 +75,10 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     rates = {side: [one["rate"] for one in ones] for side, ones in seen.items()}
     return {
         **{side: _summary(ones) for side, ones in seen.items()},
-        **{f"{side}_by_noop": paired(rates[side], rates["noop"]) for side in ("single", "once", "long")},
+        **{
+            f"{side}_by_noop": paired(rates[side], rates["noop"])
+            for side in ("single", "once", "ordered", "through_django")
+        },
         **{f"{side}_by_single": paired(rates[side], rates["single"]) for side in BATCH_SIDES},
     }
 

@@ -110,7 +110,7 @@ def _side(found: Counted, before: dict[str, float], after: dict[str, float], cou
         "flush_ms": found.flush_ms,
         "claims": significant(found.calls("claim.CLAIM_DUE") / count),
         "settlements": significant(found.calls("settle.SETTLE") / count),
-        "stores": significant(found.calls("store.STORE_PLAIN_IF_STILL_TRUE") / count),
+        "stores": significant(found.calls("insert.STORE_PLAIN") / count),
         "statements": found.statements[:SHOWN_STATEMENTS],
     }
 

@@ -31,7 +31,8 @@ def _emit(found: Mapping[str, Any]) -> Chart:
         "noop": "no-op DRF view",
         "single": "single",
         "once": "with id and key",
-        "long": "the long way",
+        "ordered": "with ordering key",
+        "through_django": "through Django",
         "batch": "batch of 100",
     }
     sides = [side for side in names if side in found]

@@ -23,7 +23,8 @@ EMIT_SIDES = {
     "noop": "no-op view",
     "single": "single",
     "once": "single, with an id and an Idempotency-Key",
-    "long": "single, the long way through Django",
+    "ordered": "single, with an ordering key",
+    "through_django": "single, through Django",
     "batch": "batch of 100",
     "batch_one": "batch of 100, all of one consumer",
 }

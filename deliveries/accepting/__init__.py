@@ -1,1 +1,1 @@
-"""Behind `ingest.py`: what is known of consumers and types, group commit, and the statement that stores events."""
+"""Around `ingest.py`: group commit in front of it; the cache, the catalogue and the statement that stores behind it."""

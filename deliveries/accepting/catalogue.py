@@ -1,12 +1,16 @@
 """Part of accept: are the consumer and the event type known, and does the data match the type's schema?"""
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import orjson
+from django.conf import settings
 from django.db import connection
 
+from deliveries.accepting.insert import Kind
 from subscriptions import ids
 from subscriptions.schemas.compiled import SchemaCache, SchemaRefused, Validator
 from subscriptions.schemas.work import Work
@@ -47,6 +51,10 @@ _TOO_MUCH = (
 )
 
 
+# A consumer as the producer named it, an event type, and its version.
+Name = tuple[str, str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     code: str
@@ -54,88 +62,88 @@ class Refusal:
     pointer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Types:
-    known: set[str]
-    archived: set[str]
-    # Had an event before.
-    used: set[str]
-    schemas: dict[tuple[str, str], str]
-    # Whether unknown ones join the catalogue.
-    register: bool
-    # What checking may still cost: types are looked up once for a request.
-    work: Work = field(default_factory=Work)
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry(Kind):
+    """A living consumer and an event type in one version: all it takes to judge an event."""
 
-    def check(self, name: str, api_version: str, data: dict[str, Any]) -> Refusal | None:
-        if name not in self.known and not self.register:
-            return Refusal("event_type_unknown", f"The event type {name!r} is not in the catalogue.", "/type")
-        if name in self.archived:
-            return Refusal("event_type_archived", f"The event type {name!r} is archived.", "/type")
-        schema = self.schemas.get((name, api_version))
-        return None if schema is None else _mismatch(schema, data, self.work)
-
-    def note_use(self, names: set[str]) -> None:
-        """Writes down the first use of types that passed the check; unknown ones join the catalogue with it."""
-        first = sorted(names - self.used)
-        if first:
-            with connection.cursor() as cursor:
-                cursor.execute(USE_TYPES, {"names": first})
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    # By the name they were asked for.
-    consumer_ids: dict[str, UUID]
-    uids: dict[UUID, str | None]
-    types: Types
+    # Whether the type is in the catalogue at all.
+    is_registered: bool
+    is_archived: bool
+    # Whether the type had an event before.
+    is_used: bool
+    # Of the type's schema, if it has one; or why that schema cannot be used.
+    validator: Validator | None
+    schema_problem: str | None
 
     @property
-    def shown(self) -> dict[UUID, str]:
-        """The uid of each, or its id where it has none."""
-        return {uuid: uid or ids.show("con", uuid) for uuid, uid in self.uids.items()}
+    def consumer(self) -> str:
+        """As it is shown."""
+        return self.consumer_uid or ids.show("con", self.consumer_id)
+
+    def refusal(self, data: dict[str, Any], work: Work) -> Refusal | None:
+        """Why an event with this data may not be accepted. `work` is what checking may still cost this request."""
+        if not self.is_registered and settings.UNKNOWN_EVENT_TYPES != "register":
+            return Refusal("event_type_unknown", f"The event type {self.type!r} is not in the catalogue.", "/type")
+        if self.is_archived:
+            return Refusal("event_type_archived", f"The event type {self.type!r} is archived.", "/type")
+        if self.schema_problem is not None:
+            detail = f"The event type's schema has to be registered anew. {self.schema_problem}"
+            return Refusal("schema_refused", detail, "/type")
+        return None if self.validator is None else _mismatch(self.validator, data, work)
 
 
-def look_up(consumer_names: set[str], wanted: set[tuple[str, str]], *, register: bool) -> Known:
-    """Both in one statement. `wanted` are (event type, api_version)."""
-    uuids = {name: uuid for name in consumer_names if (uuid := ids.parse("con", name))}
+def look_up(names: Collection[Name]) -> dict[Name, Entry]:
+    """An entry for each name whose consumer lives. One statement, however many names there are."""
+    uuids = {consumer: uuid for consumer, _, _ in names if (uuid := ids.parse("con", consumer))}
     asked = {
-        "uids": [name for name in consumer_names if name not in uuids],
+        "uids": sorted({consumer for consumer, _, _ in names if consumer not in uuids}),
         "ids": list(uuids.values()),
-        "names": sorted({name for name, _ in wanted}),
-        "versions": sorted({version for _, version in wanted}),
+        "names": sorted({type for _, type, _ in names}),
+        "versions": sorted({version for _, _, version in names}),
     }
     with connection.cursor() as cursor:
         cursor.execute(LOOK_UP, {"asked": orjson.dumps(asked).decode()})
         [[answer]] = cursor.fetchall()
-    consumers, types = orjson.loads(answer)
-    by_uid = {uid: UUID(uuid) for uuid, uid in consumers or [] if uid in consumer_names}
-    uids = {UUID(uuid): uid for uuid, uid in consumers or []}
-    return Known(
-        uids=uids,
-        consumer_ids=by_uid | {name: uuid for name, uuid in uuids.items() if uuid in uids},
-        types=Types(
-            known={row[0] for row in types or []},
-            archived={name for name, archived, *_ in types or [] if archived},
-            used={name for name, _, used, *_ in types or [] if used},
-            schemas={(name, version): schema for name, _, _, version, schema in types or [] if version is not None},
-            register=register,
-        ),
-    )
+    consumers, types = (rows or [] for rows in orjson.loads(answer))
+    uids: dict[UUID, str | None] = {UUID(uuid): uid for uuid, uid in consumers}
+    consumer_ids = {uid: uuid for uuid, uid in uids.items()} | {
+        consumer: uuid for consumer, uuid in uuids.items() if uuid in uids
+    }
+    states = {name: (True, archived, used) for name, archived, used, *_ in types}
+    schemas = {(name, version): schema for name, _, _, version, schema in types if version is not None}
+    return {
+        (consumer, type, version): _entry(
+            (consumer_id, uids[consumer_id], type, version),
+            states.get(type, (False, False, False)),
+            schemas.get((type, version)),
+        )
+        for consumer, type, version in names
+        if (consumer_id := consumer_ids.get(consumer)) is not None
+    }
 
 
-def validator(schema: str) -> Validator:
-    """`SchemaRefused` where it was registered before its cost was looked at, and would be too high."""
-    return _validators.get(schema)
+def note_use(types: Collection[str]) -> None:
+    """Writes down the first use of types that passed the check; unknown ones join the catalogue with it."""
+    if types:
+        with connection.cursor() as cursor:
+            cursor.execute(USE_TYPES, {"names": sorted(types)})
 
 
-def _mismatch(schema: str, data: dict[str, Any], work: Work) -> Refusal | None:
+def _entry(kind: tuple[UUID, str | None, str, str], state: tuple[bool, bool, bool], schema: str | None) -> Entry:
+    if schema is None:
+        return Entry(*kind, None, *state, None, None)
+    schema_hash = hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()
     try:
-        checker = validator(schema)
-    except SchemaRefused as refusal:
-        return Refusal("schema_refused", f"The event type's schema has to be registered anew. {refusal}", "/type")
-    if not work.allows(checker, data):
+        return Entry(*kind, schema_hash, *state, _validators.get(schema), None)
+    except SchemaRefused as refused:
+        # It was registered before its cost was looked at, and would be too high.
+        return Entry(*kind, schema_hash, *state, None, str(refused))
+
+
+def _mismatch(validator: Validator, data: dict[str, Any], work: Work) -> Refusal | None:
+    if not work.allows(validator, data):
         return Refusal("schema_refused", _TOO_MUCH, "/data")
-    found = checker.mismatch(data)
+    found = validator.mismatch(data)
     return None if found is None else Refusal("schema_mismatch", found.message, f"/data{found.pointer}")
 
 

@@ -1,267 +1,247 @@
-"""Part of accept: emits that arrive at the same moment are stored by one statement, single events and batches apart.
+"""Part of accept: the one way in for every emit. Emits that arrive at the same moment share a transaction.
 
-Those that need nothing but their events written, and perhaps their answer kept under an Idempotency-Key. What it takes
-to accept an event is remembered from the last time (`deliveries/accepting/cache.py`) and looked at again by the
-statement that stores it: a key revoked or a type archived meanwhile stores nothing. Whatever is not as expected is left
-to `deliveries/ingest.py`, which says what is wrong or puts it right.
+1. `emit` judges its own events (`ingest.draft`), each request in its own thread.
+2. It joins one of three queues. Single events do not wait for batches, and neither for events with an ordering key,
+   which wait for whoever holds that key.
+3. One of those that wait works for all of them (`subscriptions/limits/batcher.py`): it finds the answers kept under
+   their Idempotency-Keys, stores the events (`ingest.store`), keeps the new answers, commits, and rings the bell.
+4. A request that the group could not decide leaves it, and is tried again alone, in its own thread. It undoes nothing
+   of the others: a producer id that is taken and a key that is known are found without a rollback.
 """
 
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
-from typing import Any, NamedTuple
+from itertools import chain, islice
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from deliveries import bell
-from deliveries.accepting import cache
-from deliveries.accepting.cache import Known
-from deliveries.accepting.insert import Belief, Stored, Written, is_plain, store_if_still_true
-from deliveries.ingest import NewEvent, default_api_version, log_accepted, render
+from deliveries import bell, ingest
+from deliveries.accepting.insert import Stored
+from deliveries.ingest import Accepted, Draft, NewEvent, Refused, Result
 from deliveries.statistics import counters
-from subscriptions import fail_points, idempotency, ids
-from subscriptions.idempotency import Scope
-from subscriptions.limits.batcher import Together
-from subscriptions.schemas.work import Work
+from subscriptions import fail_points, idempotency, keys
+from subscriptions.idempotency import Answer, InProgress, Scope
+from subscriptions.limits.batcher import Batcher
 
-# Emits of one statement. A web process has fewer threads than this.
-_AT_MOST = 100
-
-
-class Gathered(NamedTuple):
-    event: Stored
-    data: dict[str, Any]
-    known: Known
+# Emits of one transaction. A web process has fewer threads than this.
+_MAX_EMITS = 100
 
 
 class Emit(NamedTuple):
-    """One request: a single event, or a batch that is accepted as a whole or not at all."""
+    """One request: a single event or a batch, and how to answer it."""
 
     new_events: Sequence[NewEvent]
     key_id: UUID
-    now: datetime
-    # Where the answer is kept, if the request came with an Idempotency-Key.
+    # What its Idempotency-Key is unique within, if it came with one.
     scope: Scope | None
-    show: Callable[[list[Gathered]], bytes]
+    # The answer's body. What it raises is the request's answer, and nothing is kept under its Idempotency-Key.
+    present: Callable[[Sequence[Result]], bytes]
 
 
-class _Ready(NamedTuple):
-    """An emit of which everything is believed to be acceptable."""
-
-    emit: Emit
-    # Of each of its events.
-    names: list[cache.Name]
-    gathered: list[Gathered]
+class Busy(Exception):
+    """Others used the same id each time that it was tried."""
 
 
-class _Undone(Exception):
-    """Rolled back, to be done the long way."""
+class KeyEnded(Exception):
+    """The API key was revoked, or has expired, since the request was let in."""
 
 
-def accept(emit: Emit) -> bytes | None:
-    """The answer, its events stored, counted and rung for; or None, with nothing written, if it needs the long way."""
-    if any(new.ordering_key is not None for new in emit.new_events):
-        return None
-    ready = _ready(emit)
-    if ready is None:
-        return None
-    if len(emit.new_events) == 1:
-        return _singles().do(ready)
-    if emit.scope is None and all(map(is_plain, emit.new_events)):
-        return _batches().do(ready)
-    # A batch is stored as a whole, and a key or an id that is taken would undo all that were stored with it.
-    return _accept_all([ready])[0]
+class _Request:
+    """An emit in its queue, with its drafts."""
+
+    __slots__ = ("drafts", "emit", "now")
+
+    def __init__(self, emit: Emit, now: datetime) -> None:
+        self.emit = emit
+        self.now = now
+        self.drafts: list[Draft | Refused] = []
+        self.draft()
+
+    def draft(self) -> None:
+        self.drafts = ingest.draft(self.emit.new_events, now=self.now, key_id=str(self.emit.key_id))
 
 
-def _ready(emit: Emit) -> _Ready | None:
-    default_version = default_api_version()
-    names = [(new.consumer, new.type, new.api_version or default_version) for new in emit.new_events]
-    # Kept with each: another thread may forget what is remembered before this one has answered.
-    all_known = cache.recall(names)
-    if None in all_known:
-        if not _learn(names):
-            return None
-        all_known = cache.recall(names)
-    gathered, work = [], Work()
-    for new, name, known in zip(emit.new_events, names, all_known, strict=True):
-        if known is None:
-            return None
-        if not known.fits(new.data, work):
-            cache.forget(name)  # the schema may be another by now
-            return None
-        gathered.append(Gathered(_stored(new, known, emit.now), new.data, known))
-    return _Ready(emit, names, gathered)
+class _RolledBack(Exception):
+    """The group's transaction was undone. Its causes are tried alone; all others are stored together once more."""
+
+    def __init__(self, causes: set[_Request]) -> None:
+        self.causes = causes
 
 
-def _learn(names: list[cache.Name]) -> bool:
+# A request's results, or its answer if it was kept, or what to raise. None if it was not decided.
+_Decided = list[Result] | Answer | Exception | None
+
+
+def emit(emit: Emit) -> Answer:
+    """The answer to events that are stored, counted and rung for. Raises what `present` does, Busy, KeyEnded, and
+    `idempotency`'s KeyReused and InProgress."""
+    _replace_dead_connection()
+    request = _Request(emit, timezone.now())
+    decided = _queue(request).do(request)
+    for _ in range(ingest.TRIES):
+        if decided is not None:
+            break
+        if not keys.is_living(emit.key_id):
+            raise KeyEnded
+        request.draft()
+        decided = _accept_all([request])[0]
+    if isinstance(decided, list):
+        return Answer(status_code=202, body=emit.present(decided))
+    if isinstance(decided, Answer):
+        return decided
+    raise decided or Busy
+
+
+def _queue(request: _Request) -> "Batcher[_Request, _Decided]":
+    events = request.emit.new_events
+    if any(new.ordering_key is not None for new in events):
+        return queue("ordered")
+    return queue("single" if len(events) == 1 else "batch")
+
+
+@lru_cache(maxsize=3)
+def queue(name: str) -> "Batcher[_Request, _Decided]":
+    return Batcher(_accept_all, max_items=_MAX_EMITS)
+
+
+def _accept_all(requests: Sequence[_Request]) -> list[_Decided]:
+    """What became of each. An error that one of them may have caused leaves each to be tried alone."""
+    decided: dict[int, _Decided] = {}
+    left = list(requests)
     try:
-        with _own_connection() as own:
-            _connect(own)
-            cache.learn(names)
-    except (OperationalError, InterfaceError):
-        # The long way tries once more, or says why not.
-        return False
-    return True
+        _replace_dead_connection()
+        for _ in range(ingest.TRIES):
+            try:
+                decided = _accept_group(left)
+                break
+            except _RolledBack as error:
+                left = [each for each in left if each not in error.causes]
+    except (DatabaseError, InProgress) as error:
+        if len(requests) == 1 or _may_be_committed(error):
+            raise
+    return [decided.get(id(each)) for each in requests]
 
 
-def _stored(new: NewEvent, known: Known, now: datetime) -> Stored:
-    event_id, api_version = ids.new_uuid(), known.api_version
-    public_id = new.producer_id or ids.show("evt", event_id)
-    body = render(public_id=public_id, new=new, api_version=api_version, sequence=None, created_at=now)
-    # In the order of its fields: by name, it takes twice as long.
-    return Stored(
-        event_id,
-        public_id,
-        known.consumer_id,
-        new.type,
-        api_version,
-        new.producer_id,
-        body,
-        now,
-        new.occurred_at,
-        None,  # no ordering key, and so no sequence
-        None,
-        new.traceparent,
-    )
+def _may_be_committed(error: Exception) -> bool:
+    """The connection was lost, perhaps after the commit. Who waited too long for a lock was rolled back."""
+    is_lost = isinstance(error, OperationalError | InterfaceError)
+    return is_lost and not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected)
 
 
-@lru_cache(maxsize=1)
-def _singles() -> "Together[_Ready, bytes | None]":
-    return Together(_accept_all, at_most=_AT_MOST)
-
-
-@lru_cache(maxsize=1)
-def _batches() -> "Together[_Ready, bytes | None]":
-    """By themselves: a single event does not wait for a thousand others."""
-    return Together(_accept_all, at_most=_AT_MOST)
-
-
-def _accept_all(emits: Sequence[_Ready]) -> list[bytes | None]:
-    with _own_connection() as own:
-        answers = _answers(emits, own)
-    return [answers.get(id(each)) for each in emits]
-
-
-def _answers(emits: Sequence[_Ready], own: BaseDatabaseWrapper) -> dict[int, bytes]:
-    """By the emit's identity. Those that are missing were not accepted, and nothing of them was written."""
-    try:
-        _connect(own)
-        unseen = _unseen(emits)
-    except (OperationalError, InterfaceError):
-        # Nothing was written: the long way tries once more, or says why not.
-        return {}
-    if not unseen:
-        return {}
-    try:
-        written, answers = _store(unseen)
-    except _Undone:
-        return {}
-    except (OperationalError, InterfaceError) as error:
-        # Who waited too long for a lock was rolled back for certain, and may try again alone.
-        if isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
-            return {}
-        raise
-    except DatabaseError:
-        # One of them cannot be stored, and so none was. Each finds out by itself.
-        return {}
-    fail_points.reach("accept.after_commit")
-    bell.ring_members(written.ready)
-    counters.count_accepted([event.consumer_id for event in written.stored])
-    # Single events of one moment share a line; a batch has its own.
-    for events in _events_of_each(unseen) if _holds_batches(unseen) else [written.stored]:
-        log_accepted(events)
-    return answers
-
-
-def _store(emits: Sequence[_Ready]) -> tuple[Written, dict[int, bytes]]:
-    events = list(chain.from_iterable(_events_of_each(emits)))
-    whole = _holds_batches(emits)
-    kept = any(each.emit.scope for each in emits)
-    with transaction.atomic() if kept or (whole and not all(map(is_plain, events))) else nullcontext():
-        written = store_if_still_true(events, [belief for each in emits for belief in _beliefs(each)], whole=whole)
-        if written.changed:
-            _forget(emits, {event.id for event in written.changed})
-        done = emits if len(written.stored) == len(events) else _done(emits, written)
-        if whole and not done:
-            raise _Undone
-        answers = {id(each): each.emit.show(each.gathered) for each in done}
+def _accept_group(requests: Sequence[_Request]) -> dict[int, _Decided]:
+    """One transaction. What was decided, by the request's identity."""
+    decided = _kept_answers(requests)
+    group = _one_per_key([each for each in requests if id(each) not in decided])
+    if not group:
+        return decided
+    owners = [each for each in group for _ in each.drafts]
+    with _transaction(group):
+        try:
+            results, ready = ingest.store(list(chain.from_iterable(each.drafts for each in group)))
+        except ingest.Conflict as conflict:
+            raise _RolledBack({owners[place] for place in conflict.places}) from None
+        rest = iter(results)
+        own = {each: list(islice(rest, len(each.drafts))) for each in group}
+        _must_be_whole(own)
+        decided |= {id(each): _presented(each.emit, results) for each, results in own.items()}
         fail_points.reach("accept.before_commit")
-        scoped = [(each.emit.scope, answers[id(each)]) for each in done]
-        if not idempotency.keep([(scope, answer) for scope, answer in scoped if scope]):
-            raise _Undone
-    return written, answers
+        _keep_answers(group, decided)
+    fail_points.reach("accept.after_commit")
+    _tell([[result.event for result in each if isinstance(result, Accepted)] for each in own.values()], ready)
+    return decided
 
 
-def _holds_batches(emits: Sequence[_Ready]) -> bool:
-    """Then all of them are."""
-    return len(emits[0].gathered) > 1
+def _kept_answers(requests: Sequence[_Request]) -> dict[int, _Decided]:
+    """By the request's identity: the answers to those whose Idempotency-Key was here before."""
+    scoped = [(each, each.emit.scope) for each in requests if each.emit.scope]
+    if not scoped:
+        return {}
+    found = idempotency.find_all([scope for _, scope in scoped])
+    return {id(each): answer for (each, _), answer in zip(scoped, found, strict=True) if answer is not None}
 
 
-def _events_of_each(emits: Sequence[_Ready]) -> list[list[Stored]]:
-    return [[one.event for one in each.gathered] for each in emits]
+def _one_per_key(requests: Sequence[_Request]) -> list[_Request]:
+    """Of several with one Idempotency-Key the first. The others are tried alone, and find its answer."""
+    firsts: dict[object, _Request] = {}
+    for each in requests:
+        firsts.setdefault(each.emit.scope.name if each.emit.scope else each, each)
+    return list(firsts.values())
 
 
-def _beliefs(ready: _Ready) -> list[Belief]:
-    key_id = str(ready.emit.key_id)
-    return [(one.known, key_id) for one in ready.gathered]
+def _transaction(requests: Sequence[_Request]) -> AbstractContextManager[None]:
+    """None for single events that one statement stores, and nothing else."""
+    return nullcontext() if all(map(_takes_one_statement, requests)) else transaction.atomic()
 
 
-def _done(emits: Sequence[_Ready], written: Written) -> list[_Ready]:
-    stored_ids = {event.id for event in written.stored}
-    return [each for each in emits if all(one.event.id in stored_ids for one in each.gathered)]
+def _takes_one_statement(request: _Request) -> bool:
+    [first, *others] = request.drafts
+    if others or request.emit.scope is not None:
+        return False
+    return isinstance(first, Refused) or not first.writes_more
 
 
-def _unseen(emits: Sequence[_Ready]) -> Sequence[_Ready]:
-    """Without those whose Idempotency-Key was here before, as far as is known."""
-    scopes = [each.emit.scope for each in emits if each.emit.scope]
-    if not scopes:
-        return emits
-    seen = iter(idempotency.seen_before(scopes))
-    return [each for each in emits if each.emit.scope is None or not next(seen)]
+def _must_be_whole(own: dict[_Request, list[Result | None]]) -> None:
+    """No part of a batch is committed while the rest is not decided."""
+    halves = {each for each, results in own.items() if None in results and any(map(_is_accepted, results))}
+    if halves:
+        raise _RolledBack(halves)
 
 
-def _forget(emits: Sequence[_Ready], changed: Container[UUID]) -> None:
-    for each in emits:
-        for one, name in zip(each.gathered, each.names, strict=True):
-            if one.event.id in changed:
-                cache.forget(name)
+def _is_accepted(result: Result | None) -> bool:
+    return isinstance(result, Accepted)
 
 
-@contextmanager
-def _own_connection() -> Iterator[BaseDatabaseWrapper]:
-    """This thread's. Closed when it is old, as Django does around each request: here no request surrounds us."""
-    # Each look at `connection` would search for it again.
-    own = connections[DEFAULT_DB_ALIAS]
-    _close_if_old(own)
+def _presented(emit: Emit, results: list[Result | None]) -> _Decided:
+    """Of a request without an Idempotency-Key, its own thread makes the answer: nobody else need wait for that."""
+    decided = [result for result in results if result is not None]
+    if len(decided) < len(results):
+        return None
+    if emit.scope is None:
+        return decided
     try:
-        yield own
-    finally:
-        _close_if_old(own)
+        return Answer(status_code=202, body=emit.present(decided))
+    except Exception as error:
+        return error
 
 
-def _close_if_old(own: BaseDatabaseWrapper) -> None:
-    """Inside somebody's transaction the connection is theirs."""
-    if not own.in_atomic_block:
-        own.close_if_unusable_or_obsolete()
+def _keep_answers(group: Sequence[_Request], decided: dict[int, _Decided]) -> None:
+    answers = [(each.emit.scope, decided[id(each)]) for each in group if each.emit.scope]
+    wanted = [(scope, answer) for scope, answer in answers if scope and isinstance(answer, Answer)]
+    taken = idempotency.keep(wanted) if wanted else set()
+    if taken:
+        # Another process has kept one under the same key, a moment ago.
+        raise _RolledBack({each for each in group if each.emit.scope and each.emit.scope.name in taken})
 
 
-def _connect(own: BaseDatabaseWrapper) -> None:
-    """Replaces a connection that has died while it was idle, as all do when PostgreSQL restarts.
+def _tell(stored: Sequence[list[Stored]], ready: set[str]) -> None:
+    """After the commit. Single events of one moment share a line of the log; a batch has its own."""
+    bell.ring_members(ready)
+    counters.count_accepted([event.consumer_id for events in stored for event in events])
+    ingest.log_accepted([event for events in stored if len(events) == 1 for event in events])
+    for events in stored:
+        if len(events) > 1:
+            ingest.log_accepted(events)
 
-    Whoever lives has nothing to say before it is asked. Of one that died, the first look may find a farewell; the
+
+def _replace_dead_connection() -> None:
+    """Of a connection that has died while it was idle, as all do when PostgreSQL restarts.
+
+    A living one has nothing to say before it is asked. Of a dead one, the first look may find its last message; the
     second then finds the end. Polling the socket would tell as much, and let the other threads go first.
     """
-    if own.connection is not None:
-        pgconn = own.connection.pgconn
+    # Each look at Django's `connection` would search for it again.
+    own = connections[DEFAULT_DB_ALIAS]
+    if own.connection is not None and not own.in_atomic_block:
         try:
-            pgconn.consume_input()
-            pgconn.consume_input()
+            own.connection.pgconn.consume_input()
+            own.connection.pgconn.consume_input()
         except psycopg.Error:
             own.close()
     own.ensure_connection()

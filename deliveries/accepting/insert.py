@@ -1,9 +1,18 @@
 """Part of accept: the one statement that stores events and what is owed for them.
 
-Events of one consumer, type and version are of one kind. What they share is sent and looked up once per kind: which
-endpoints want them, and whether what was believed of the consumer is still true. What kinds share whatever their
-consumer is their label: the type, its version and schema, and the key that came with them. It, too, is sent and looked
-up once.
+What it writes, in one go, is in the templates below:
+
+1. `label`: a type in one version with its schema, and the API key that events of it came with. Looked at again: is the
+   key still valid, the type in use and not archived, the schema the one that the data was checked against?
+2. `kind`: a label for one consumer. Looked at again: does the consumer live, under this uid? Kinds and labels are sent
+   and looked up once, however many events are of them. What is no longer true is skipped: its events are stale.
+3. `wanted`: the endpoints that want a kind; `counted`: how many they are, or none.
+4. `stored`: the events, with their number of deliveries.
+5. `owed`: a delivery for each endpoint that wants an event. There are two cases:
+   a. Plain events have neither a producer's id nor an ordering key. All of a kind are stored or none, so an answer for
+      each kind is enough (STORE_PLAIN).
+   b. Of other events, one whose producer id is taken is skipped, and a delivery to an ordered endpoint is blocked while
+      an earlier one of its key is under way. So there is an answer for each event (STORE_ANY).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,32 +34,21 @@ from subscriptions.event_types import patterns_for
 
 _KINDS = """
     label AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(%(labels)s::json) AS label (
-            label int, type text, patterns text, api_version text
-        )
-    ), kind AS MATERIALIZED (
-        SELECT kind, consumer_id, type, patterns, api_version
-        FROM unnest(%(kind_labels)s::int[], %(consumer_ids)s::uuid[])
-            WITH ORDINALITY AS kind (label, consumer_id, kind)
-        JOIN label USING (label)
-    )
-"""
-# What `gather` knew a moment ago, looked at again in the very statement that relies on it.
-_KINDS_STILL_TRUE = """
-    label AS MATERIALIZED (
         SELECT label.*
         FROM json_to_recordset(%(labels)s::json) AS label (
             label int, type text, patterns text, api_version text, key_id uuid, schema_hash text
         )
-        JOIN subscriptions_apikey key
+        JOIN subscriptions_eventtype event_type
+            ON event_type.name = label.type AND archived_at IS NULL AND used_at IS NOT NULL
+        LEFT JOIN subscriptions_apikey key
             ON key.id = label.key_id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
-        JOIN subscriptions_eventtype known
-            ON known.name = label.type AND archived_at IS NULL AND used_at IS NOT NULL
         LEFT JOIN subscriptions_eventtypeversion version
             ON version.event_type_id = label.type AND version.api_version = label.api_version
             AND schema IS NOT NULL
         WHERE md5(schema::text) IS NOT DISTINCT FROM label.schema_hash
-    ), believed AS (
+            -- Our own events come without a key.
+            AND key.id IS NOT DISTINCT FROM label.key_id
+    ), kind AS MATERIALIZED (
         SELECT kind, consumer_id, type, patterns, api_version
         FROM unnest(%(kind_labels)s::int[], %(consumer_ids)s::uuid[], %(consumer_uids)s::text[])
             WITH ORDINALITY AS kind (label, consumer_id, consumer_uid, kind)
@@ -58,11 +56,9 @@ _KINDS_STILL_TRUE = """
         JOIN subscriptions_consumer consumer
             ON consumer.id = kind.consumer_id AND consumer.deleted_at IS NULL
             AND consumer.uid IS NOT DISTINCT FROM kind.consumer_uid
-    ), kind AS (
-        SELECT * FROM believed WHERE (SELECT count(*) FROM believed) >= %(at_least)s
     )
 """
-_GIVEN = """
+_EVENTS = """
     WITH {kinds}, wanted AS (
         SELECT kind, consumer_id, type, api_version, endpoint_id, ordered,
             coalesce(retry_schedule[1], %(first_wait)s) * interval '1 second' AS wait
@@ -98,7 +94,7 @@ _GIVEN = """
 """
 # PostgreSQL's own uuidv7() asks for fresh randomness each time, which takes longer than the rest of the row.
 _DELIVERY_ID = "(%(id_start)s || lpad(to_hex(%(id_end)s + row_number() OVER ()), 12, '0'))::uuid"
-_PLAIN = """
+_DELIVERIES_OF_PLAIN = """
     ), owed AS (
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
@@ -111,7 +107,7 @@ _PLAIN = """
     )
     SELECT kind, NULL::uuid, delivery_count, ready FROM counted
 """
-_NAMED_OR_ORDERED = """
+_DELIVERIES_OF_ANY = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
         ORDER BY consumer_id, producer_id
         ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
@@ -162,27 +158,13 @@ _PARTS_OF_ANY = {
 }
 
 
-def _plain(kinds: str) -> str:
-    return compact((_GIVEN + _PLAIN).format(kinds=kinds, delivery_id=_DELIVERY_ID, **_PARTS_OF_PLAIN))
+STORE_PLAIN = compact(
+    (_EVENTS + _DELIVERIES_OF_PLAIN).format(kinds=_KINDS, delivery_id=_DELIVERY_ID, **_PARTS_OF_PLAIN)
+)
+"""Stores plain events and a delivery for each endpoint that wants them. Answers with the kinds that are still true."""
 
-
-def _any(kinds: str) -> str:
-    return compact((_GIVEN + _NAMED_OR_ORDERED).format(kinds=kinds, delivery_id=_DELIVERY_ID, **_PARTS_OF_ANY))
-
-
-STORE_PLAIN = _plain(_KINDS)
-"""Stores events that have neither an id of their producer's nor an ordering key, and one delivery for each endpoint
-that wants them. Answers with the kinds, which say how many and which."""
-
-STORE_PLAIN_IF_STILL_TRUE = _plain(_KINDS_STILL_TRUE)
-"""The same, for kinds whose key, consumer and type are as they were believed to be. Skips the others."""
-
-STORE_ANY = _any(_KINDS)
-"""Stores any events. Skips one whose producer id is taken, and holds back what waits for its turn in an ordering key.
-Answers with the kinds, and with the events that were stored."""
-
-STORE_ANY_IF_STILL_TRUE = _any(_KINDS_STILL_TRUE)
-"""Both: skips kinds that have changed, and events whose producer id is taken."""
+STORE_ANY = compact((_EVENTS + _DELIVERIES_OF_ANY).format(kinds=_KINDS, delivery_id=_DELIVERY_ID, **_PARTS_OF_ANY))
+"""Stores any events. Answers with the kinds that are still true, and with the events that were stored."""
 
 
 @dataclass(slots=True)
@@ -207,77 +189,61 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A consumer and a type in one version, as they were a moment ago; told apart by which object it is."""
+    """A consumer and an event type in one version, as they were when they were looked up. Compared by identity."""
 
     consumer_id: UUID
     consumer_uid: str | None
     type: str
     api_version: str
-    # None where the type has no schema, and where nobody looked.
+    # None where the type has no schema.
     schema_hash: str | None
 
 
-# The kind of an event, and the id of the key with which it came. Events that share both are of one kind to a statement.
-Belief = tuple[Kind, str | None]
-# Its type, version, hash of the schema and key.
-_Label = tuple[str, str, str | None, str | None]
+# The kind of an event, and the id of the API key that it came with.
+KindAndKey = tuple[Kind, str | None]
 T = TypeVar("T")
 
 
-def is_plain(event: Any) -> bool:
-    """Whether nothing but the event and its deliveries is to be written: no id to be unique, no key to count."""
-    return event.producer_id is None and event.ordering_key is None
+class StoreResult(NamedTuple):
+    """By their places among the events given to `store`; all others were stored."""
 
-
-class Written(NamedTuple):
-    # Now with their number of deliveries.
-    stored: list[Stored]
-    # Not stored, since something is no longer as it was believed to be.
-    changed: list[Stored]
+    # What was looked up for them is no longer true.
+    stale: set[int]
+    # Their producer ids are taken.
+    taken: set[int]
     # The endpoints that have new work, as the bell writes them.
     ready: set[str]
 
 
-def store(events: Sequence[Stored]) -> Written:
-    return _store(STORE_PLAIN, STORE_ANY, events, _nothing_believed(events))
-
-
-def store_if_still_true(events: Sequence[Stored], beliefs: Sequence[Belief], *, whole: bool) -> Written:
-    """As `store`, without the kinds of which something is no longer true; if `whole`, then without any."""
-    return _store(STORE_PLAIN_IF_STILL_TRUE, STORE_ANY_IF_STILL_TRUE, events, beliefs, whole=whole)
-
-
-def _store(
-    for_plain: str, for_any: str, events: Sequence[Stored], beliefs: Sequence[Belief], *, whole: bool = False
-) -> Written:
-    plain = all(map(is_plain, events))
+def store(events: Sequence[Stored], kinds: Sequence[KindAndKey]) -> StoreResult:
+    """Stores what may be stored, with its deliveries, and sets the `delivery_count` of each event that was."""
+    is_plain = all(event.producer_id is None and event.ordering_key is None for event in events)
     # Counted from one, as WITH ORDINALITY does.
-    kinds: dict[Belief, int] = {}
-    numbers = [kinds.setdefault(belief, len(kinds) + 1) for _, belief in zip(events, beliefs, strict=True)]
+    numbers: dict[KindAndKey, int] = {}
+    kind_numbers = [numbers.setdefault(kind, len(numbers) + 1) for kind in kinds]
     parameters: dict[str, Any] = {
-        "kinds": arrays.ints(numbers),
+        "kinds": arrays.ints(kind_numbers),
         **_columns(events),
-        **({} if plain else _more_columns(events)),
-        **_kind_columns(list(kinds)),
-        "at_least": len(kinds) if whole else 0,
+        **({} if is_plain else _more_columns(events)),
+        **_kind_columns(list(numbers)),
         "first_wait": settings.DELIVERY_RETRY_SCHEDULE[0],
         **counting_on(ids.new_uuid()),
     }
     with connection.cursor() as cursor:
-        cursor.execute(for_plain if plain else for_any, parameters)
+        cursor.execute(STORE_PLAIN if is_plain else STORE_ANY, parameters)
         rows = cursor.fetchall()
+    # Here the statement's counts are known: deliveries by kind of plain events, by event of any others.
     by_kind = {kind: count for kind, _, count, _ in rows if kind is not None}
-    by_event = {} if plain else {event_id: count for _, event_id, count, _ in rows if event_id is not None}
+    by_event = {event_id: count for _, event_id, count, _ in rows if event_id is not None}
     # A set, since two types of one consumer may name the same endpoint.
-    written = Written([], [], set(" ".join([ready for *_, ready in rows if ready]).split()))
-    for event, kind in zip(events, numbers, strict=True):
-        count = by_kind.get(kind) if plain else by_event.get(event.id)
+    result = StoreResult(set(), set(), set(" ".join([ready for *_, ready in rows if ready]).split()))
+    for place, (event, kind) in enumerate(zip(events, kind_numbers, strict=True)):
+        count = by_kind.get(kind) if is_plain else by_event.get(event.id)
         if count is not None:
             event.delivery_count = count
-            written.stored.append(event)
-        elif kind not in by_kind:
-            written.changed.append(event)
-    return written
+        else:
+            (result.taken if kind in by_kind else result.stale).add(place)
+    return result
 
 
 def counting_on(first: UUID) -> dict[str, Any]:
@@ -286,39 +252,29 @@ def counting_on(first: UUID) -> dict[str, Any]:
     return {"id_start": f"{start:020x}", "id_end": end >> 1}
 
 
-def _nothing_believed(events: Sequence[Stored]) -> list[Belief]:
-    # Of an id the number: a UUID's own hash is slow.
-    names = [(event.consumer_id.int, event.type, event.api_version) for event in events]
-    kinds: dict[tuple[int, str, str], Belief] = {
-        name: (Kind(event.consumer_id, None, event.type, event.api_version, None), None)
-        for name, event in dict(zip(names, events, strict=True)).items()
-    }
-    return [kinds[name] for name in names]
-
-
-def _kind_columns(kinds: Sequence[Belief]) -> dict[str, Any]:
-    labels: dict[_Label, int] = {}
+def _kind_columns(kinds: Sequence[KindAndKey]) -> dict[str, Any]:
+    labels: dict[tuple[str, str, str | None, str | None], int] = {}
     numbers = [
         labels.setdefault((kind.type, kind.api_version, kind.schema_hash, key_id), len(labels))
         for kind, key_id in kinds
+    ]
+    rows = [
+        {
+            "label": number,
+            "type": type,
+            "patterns": _patterns(type),
+            "api_version": api_version,
+            "key_id": key_id,
+            "schema_hash": schema_hash,
+        }
+        for (type, api_version, schema_hash, key_id), number in labels.items()
     ]
     return {
         "kind_labels": arrays.ints(numbers),
         "consumer_ids": arrays.uuids([kind.consumer_id for kind, _ in kinds]),
         "consumer_uids": arrays.texts([kind.consumer_uid for kind, _ in kinds]),
         # One or a few.
-        "labels": orjson.dumps([_label_row(*label, number) for label, number in labels.items()]).decode(),
-    }
-
-
-def _label_row(type: str, api_version: str, schema_hash: str | None, key_id: str | None, number: int) -> dict[str, Any]:
-    return {
-        "label": number,
-        "type": type,
-        "patterns": _patterns(type),
-        "api_version": api_version,
-        "key_id": key_id,
-        "schema_hash": schema_hash,
+        "labels": orjson.dumps(rows).decode(),
     }
 
 

@@ -46,7 +46,7 @@ class HasRole(BasePermission):
 
 
 def may(caller: Caller, roles: Collection[str], scope: str | None) -> bool:
-    """The one rule of both doors: Django's, and the one before it that emits go through."""
+    """The one rule, for the views and for emits that are answered before Django."""
     return caller.role in roles and scope in caller.scopes
 
 

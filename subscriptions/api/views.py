@@ -2,8 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
 from subscriptions import consumers, endpoints, idempotency
+from subscriptions.access.caller import Caller
 from subscriptions.api.authentication import caller, is_known, look_again
 from subscriptions.api.describe import Operation, Parameter
 from subscriptions.api.known_names import Names, names_of, refuse_unknown_fields, refuse_unknown_parameters
@@ -116,14 +117,7 @@ class ApiView(APIView):
         _take_in(request)
         return response
 
-    def once(
-        self,
-        request: Request,
-        work: Callable[[], tuple[int, Any]],
-        *,
-        one_statement: bool = False,
-        makes_key: bool = False,
-    ) -> HttpResponse:
+    def once(self, request: Request, work: Callable[[], tuple[int, Any]], *, makes_key: bool = False) -> HttpResponse:
         """Answers what `work` returns, at most once per Idempotency-Key.
 
         An answer that holds a new API key is shown again only to the key it was made with: another key of the same
@@ -134,42 +128,51 @@ class ApiView(APIView):
             status_code, body = work()
             return Answer(status_code=status_code, body=render(body))
 
-        try:
-            answer = idempotency.once(self._scope(request, makes_key), rendered, one_statement=one_statement)
-        except idempotency.KeyReused:
-            raise Problem(
-                409, "idempotency_key_reused", "This Idempotency-Key was sent before with another body. Use a new key."
-            ) from None
-        except idempotency.InProgress:
-            raise Problem(
-                409,
-                "idempotency_in_progress",
-                "A request with this Idempotency-Key is still under way. Send the same request again in a moment.",
-                headers={"Retry-After": "1"},
-            ) from None
-        response = HttpResponse(answer.body, status=answer.status_code, content_type="application/json")
-        if answer.replayed:
-            response["Idempotent-Replayed"] = "true"
-        return response
+        with idempotency_problems():
+            sent = [request.data, str(caller(request).key_id)] if makes_key else request.data
+            return as_response(idempotency.once(scope_of(request.META, caller(request), sent), rendered))
 
-    def _scope(self, request: Request, makes_key: bool) -> Scope | None:
-        header = request.headers.get("Idempotency-Key")
-        if header is None:
-            return None
-        try:
-            key = idempotency.parse_key(header)
-        except idempotency.KeyInvalid:
-            raise Problem(
-                400, "idempotency_key_invalid", "An Idempotency-Key is 1 to 255 visible ASCII characters."
-            ) from None
-        return Scope(
-            owner=caller(request).owner,
-            operation=operation_of(request.method, request.path),
-            key=key,
-            fingerprint=idempotency.fingerprint(
-                [request.data, str(caller(request).key_id)] if makes_key else request.data
-            ),
-        )
+
+@contextmanager
+def idempotency_problems() -> Iterator[None]:
+    """What may be wrong with an Idempotency-Key, as problems."""
+    try:
+        yield
+    except idempotency.KeyInvalid:
+        raise Problem(
+            400, "idempotency_key_invalid", "An Idempotency-Key is 1 to 255 visible ASCII characters."
+        ) from None
+    except idempotency.KeyReused:
+        raise Problem(
+            409, "idempotency_key_reused", "This Idempotency-Key was sent before with another body. Use a new key."
+        ) from None
+    except idempotency.InProgress:
+        raise Problem(
+            409,
+            "idempotency_in_progress",
+            "A request with this Idempotency-Key is still under way. Send the same request again in a moment.",
+            headers={"Retry-After": "1"},
+        ) from None
+
+
+def scope_of(environ: Mapping[str, Any], caller: Caller, body: Any) -> Scope | None:
+    """What a request's Idempotency-Key is unique within, and the body it came with. None without a key."""
+    header = environ.get("HTTP_IDEMPOTENCY_KEY")
+    if header is None:
+        return None
+    return Scope(
+        owner=caller.owner,
+        operation=operation_of(environ["REQUEST_METHOD"], environ["PATH_INFO"]),
+        key=idempotency.parse_key(header),
+        fingerprint=idempotency.fingerprint(body),
+    )
+
+
+def as_response(answer: Answer) -> HttpResponse:
+    response = HttpResponse(answer.body, status=answer.status_code, content_type="application/json")
+    if answer.replayed:
+        response["Idempotent-Replayed"] = "true"
+    return response
 
 
 def _has_body(request: Request) -> bool:
@@ -192,7 +195,7 @@ def _take_in(request: Request) -> None:
             request._request.read()
 
 
-def operation_of(method: str | None, path: str) -> str:
+def operation_of(method: str, path: str) -> str:
     """What an Idempotency-Key is unique within."""
     operation = f"{method} {path.rstrip('/')}"
     # A path may hold a uid of 255 characters, which is what the whole column holds.

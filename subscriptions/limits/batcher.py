@@ -1,7 +1,8 @@
 """Callers that come at the same moment share one piece of work.
 
-Whoever finds nobody at work works at once, for itself alone. Those who come meanwhile wait, and then one of them works
-for all of them. So an idle system adds no delay, and a busy one turns many small statements into few larger ones.
+A caller that finds nobody at work works at once, for itself alone. Callers that come meanwhile wait, and then one of
+them works for all of them. So an idle system adds no delay, and a busy one turns many small statements into few larger
+ones.
 """
 
 import threading
@@ -12,12 +13,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Together(Generic[Item, Result]):
-    """`work` gets what the waiting callers brought, `at_most` so many, and returns one result each, in order."""
+class Batcher(Generic[Item, Result]):
+    """`work` gets the items of the waiting callers, at most `max_items`, and returns one result each, in order."""
 
-    def __init__(self, work: Callable[[list[Item]], list[Result]], *, at_most: int) -> None:
+    def __init__(self, work: Callable[[list[Item]], list[Result]], *, max_items: int) -> None:
         self._work = work
-        self._at_most = at_most
+        self._max_items = max_items
         self._lock = threading.Lock()
         self._waiting: list[_Place[Item, Result]] = []
         self._at_work = False
@@ -39,7 +40,7 @@ class Together(Generic[Item, Result]):
 
     def _serve(self) -> None:
         with self._lock:
-            served, self._waiting = self._waiting[: self._at_most], self._waiting[self._at_most :]
+            served, self._waiting = self._waiting[: self._max_items], self._waiting[self._max_items :]
         try:
             results = self._work([place.item for place in served])
             for place, result in zip(served, results, strict=True):

@@ -1,6 +1,7 @@
 """The first and the last WSGI application before Django: a body is bounded in size and time, and work takes a slot.
 
-Between them stands the short way (`deliveries/api/emit.py`), which reads the body before it needs the database.
+Between them, most emits are answered (`deliveries/api/answer_before_django.py`): the body is read before a slot is
+taken.
 """
 
 from collections.abc import Iterable, Iterator

@@ -14,7 +14,7 @@ from deliveries.models import Event, Replay
 from subscriptions.access.scopes import held
 from subscriptions.api.known_names import Names
 from subscriptions.models import Consumer, Endpoint, EventType
-from tests.conftest import Api, Door
+from tests.conftest import Api, WebServer
 from tests.ledger import ledger
 from tests.routes import Route, call_name, calls
 from tests.tenants import Tenants, plant
@@ -33,7 +33,7 @@ def tenants(db: None) -> Tenants:
 def send(tenants: Tenants, role: str, method: str, path: str, body: Any) -> Any:
     key = tenants.keys[role]
     client = Client(headers={} if key is None else {"Authorization": f"Bearer {key}"})
-    client.handler = Door()
+    client.handler = WebServer()
     content = b"" if body is None else json.dumps(body).encode()
     return client.generic(method, f"/api/v1/{path}", content, content_type="application/json")
 

@@ -261,14 +261,6 @@ def test_an_answer_is_kept_as_long_as_promised_and_then_forgotten(producer: Api,
     assert Event.objects.count() == 2
 
 
-def test_a_hint_is_gone_long_before_the_answer_so_that_redis_does_not_fill_up(
-    producer: Api, acme: Consumer, redis_client: "redis.Redis"
-) -> None:
-    producer.post("events/", EVENT, headers=KEY)
-    [hint] = redis_client.keys("webhooks:idem:*")
-    assert 0 < redis_client.ttl(hint) <= 300
-
-
 def test_whoever_forgets_answers_looks_at_the_oldest_alone(producer: Api, acme: Consumer) -> None:
     """Not at each that is still to be kept, every ten minutes."""
     for number in range(5):

@@ -1,480 +1,177 @@
-"""deliveries/accepting/group_commit.py: plain events of several requests, stored by one statement."""
+"""deliveries/accepting/group_commit.py: emits of one moment share a transaction, and none of them undoes another's."""
 
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from typing import Any
 
 import orjson
 import psycopg
 import pytest
-import redis
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from deliveries.accepting import cache, group_commit
-from deliveries.ingest import NewEvent
-from deliveries.models import Delivery, Event
+from deliveries import ingest
+from deliveries.accepting import group_commit
+from deliveries.ingest import Accepted, NewEvent
+from deliveries.models import Delivery, Event, OrderingKey
 from deliveries.pump import database
-from subscriptions import consumers, endpoints, event_types, keys
-from subscriptions.idempotency import Scope
-from subscriptions.limits.optional_redis import quick_redis
-from subscriptions.models import ApiKey, Consumer, EventType, IdempotencyRecord, Role
+from subscriptions import consumers, event_types, idempotency, keys
+from subscriptions.idempotency import Answer, KeyReused
+from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
 from tests.conftest import Api
+from tests.emitting import BATCH, EVENT, emit_at_once, emit_of, new_event, statements_of
 from tests.local import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}}
-# Parameters are looked at by the long way only.
-LONG = "?&"
-
 
 @pytest.fixture
-def known(acme: Consumer) -> tuple[Api, ApiKey]:
-    """A producer who has sent before: its key, the consumer and the event type are remembered.
-
-    Three times: the second may meet what this process remembers of another test's consumer, and forgets it.
-    """
-    endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
-    key, secret = keys.issue(role=Role.PRODUCER)
-    api = Api(secret)
-    assert [api.post("events/", EVENT).status_code for _ in range(3)] == [202, 202, 202]
-    return api, key
+def key(known: tuple[Api, ApiKey]) -> ApiKey:
+    return known[1]
 
 
-@pytest.fixture
-def no_redis(settings: Any) -> Iterator[None]:
-    """Nobody listens there."""
-    settings.REDIS_URL = "redis://127.0.0.1:9/"
-    quick_redis.cache_clear()
-    yield
-    quick_redis.cache_clear()
+def transactions() -> list[int]:
+    """How many events each transaction stored, the three of the fixture aside, in the order of their ids."""
+    xids = list(Event.objects.order_by("id").values_list("xid", flat=True))[3:]
+    return [xids.count(xid) for xid in dict.fromkeys(xids)]
 
 
-def statements_of(api: Api, event: dict[str, Any], **headers: str) -> tuple[int, int]:
-    with CaptureQueriesContext(connection) as captured:
-        answer = api.post("events/", event, headers=headers)
-    return answer.status_code, len(captured)
-
-
-@pytest.mark.parametrize(
-    "json", ["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"]
-)
-def test_a_plain_event_like_the_one_before_takes_one_statement(json: str, known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    assert statements_of(api, EVENT, **{"Content-Type": json}) == (202, 1)
-    assert (Event.objects.count(), Delivery.objects.count()) == (4, 4)
-
-
-def test_both_ways_answer_and_store_the_same(known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    event = {**EVENT, "occurred_at": "2026-01-31T12:00:00+02:00", "api_version": "7", "data": {"é": [1.5, "\u2028"]}}
-    short = api.post("events/", event)
-    long = api.post(f"events/{LONG}", event)
-    own = {"id", "created_at"}
-    assert {name: value for name, value in short.json().items() if name not in own} == {
-        name: value for name, value in long.json().items() if name not in own
-    }
-    assert short.json()["occurred_at"] == "2026-01-31T10:00:00.000000Z"
-    assert api.get(f"events/{short.json()['id']}/").json() == short.json()
-    bodies = [bytes(row.body or b"") for row in Event.objects.order_by("id")[3:]]
-    assert bodies[0].split(b'"data"')[1] == bodies[1].split(b'"data"')[1]
-
-
-def test_a_revoked_key_is_refused_at_once_although_it_is_remembered(known: tuple[Api, ApiKey], acme: Consumer) -> None:
-    api, key = known
+def revoke(key: ApiKey) -> None:
     ApiKey.objects.filter(id=key.id).update(revoked_at=timezone.now())
-    answer = api.post("events/", EVENT)
-    assert (answer.status_code, answer.json()["code"]) == (401, "not_authenticated")
-    assert Event.objects.count() == 3
 
 
-def test_an_expired_key_is_refused_at_once_although_it_is_remembered(known: tuple[Api, ApiKey]) -> None:
-    api, key = known
-    ApiKey.objects.filter(id=key.id).update(expires_at=timezone.now())
-    assert api.post("events/", EVENT).status_code == 401
-    assert Event.objects.count() == 3
+# ── Single events ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_consumer_s_key_emits_nothing_however_often_it_has_called(acme_api: Api, acme: Consumer) -> None:
-    for _ in range(2):
-        assert acme_api.get("consumers/acme/").status_code == 200
-        assert acme_api.post("events/", EVENT).status_code == 403
-    assert Event.objects.count() == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "status", "code"),
-    [
-        ({"consumer": "nobody"}, 404, "consumer_not_found"),
-        ({"type": "Ünknown"}, 400, "invalid"),
-        ({"data": []}, 400, "invalid"),
-    ],
-    ids=["consumer", "type", "shape"],
-)
-def test_what_is_refused_is_refused_as_on_the_long_way_and_writes_nothing(
-    change: dict[str, Any], status: int, code: str, known: tuple[Api, ApiKey]
-) -> None:
-    assert_refused(known[0], {**EVENT, **change}, status, code)
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"archived": True}, "event_type_archived"),
-        ({"versions": [{"api_version": "1", "schema": {"required": ["total"]}}]}, "schema_mismatch"),
-    ],
-)
-def test_a_type_changed_a_moment_ago_is_judged_by_what_it_is_now(
-    changes: dict[str, Any], code: str, known: tuple[Api, ApiKey]
-) -> None:
-    event_type = event_types.find("invoice.paid")
-    assert event_type
-    event_types.update(event_type, changes)
-    assert_refused(known[0], EVENT, 400, code)
-
-
-def test_a_schema_that_was_loosened_again_is_not_held_against_anybody(known: tuple[Api, ApiKey]) -> None:
-    """Regression: what had not fitted once went the long way for as long as the process lived."""
-    api, _ = known
-    event_type = event_types.find("invoice.paid")
-    assert event_type
-    event_types.update(event_type, {"versions": [{"api_version": "1", "schema": {"required": ["total"]}}]})
-    assert [api.post("events/", {**EVENT, "data": {"total": 1}}).status_code for _ in range(3)] == [202, 202, 202]
-    event_types.update(event_type, {"versions": [{"api_version": "1", "schema": {}}]})
-    assert [api.post("events/", EVENT).status_code for _ in range(2)] == [202, 202]
-    assert statements_of(api, EVENT) == (202, 1)
-
-
-def assert_refused(api: Api, event: dict[str, Any], status: int, code: str) -> None:
-    short = api.post("events/", event)
-    long = api.post(f"events/{LONG}", event)
-    assert (short.status_code, short.json()["code"]) == (status, code)
-    assert short.json() == long.json()
-    assert Event.objects.count() == 3
-
-
-def test_an_emit_that_changes_from_the_short_way_to_the_long_counts_once(acme: Consumer, settings: Any) -> None:
-    settings.API_RATE_PER_SECOND, settings.API_RATE_BURST = 1, 3
-    api = Api(keys.issue(role=Role.PRODUCER)[1])
-    # The first makes the key known; each of the others begins on the short way.
-    answers = [api.post("events/", {**EVENT, "consumer": "nobody"}) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [404, 404, 404]
-
-
-def test_a_length_that_is_no_number_is_refused(known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    assert api.post("events/", EVENT, headers={"Content-Length": "many"}).status_code == 400
-    assert Event.objects.count() == 3
-
-
-@pytest.mark.parametrize(("more", "status"), [(0, 202), (1, 400)], ids=["whole", "cut short"])
-def test_a_body_that_is_cut_short_is_refused_although_it_makes_sense(
-    more: int, status: int, known: tuple[Api, ApiKey]
-) -> None:
-    api, _ = known
-    body = orjson.dumps(EVENT)
-    environ: dict[str, Any] = {"wsgi.input": BytesIO(body), "CONTENT_TYPE": "application/json"}
-    length = str(len(body) + more)
-    answer = api._client.generic("POST", "/api/v1/events/", headers=api._headers, CONTENT_LENGTH=length, **environ)
-    assert (answer.status_code, Event.objects.count()) == (status, 3 + (status == 202))
-
-
-def test_a_type_that_was_deleted_and_made_again_is_noted_as_used_again(known: tuple[Api, ApiKey]) -> None:
-    """As in the admin. A type of which nobody knows that it has events could be deleted for good."""
-    api, _ = known
-    EventType.objects.filter(name="invoice.paid").delete()
-    event_types.create(name="invoice.paid")
-    assert api.post("events/", EVENT).status_code == 202
-    made_again = event_types.find("invoice.paid")
-    assert made_again
-    assert (made_again.used_at is not None, event_types.delete(made_again)) == (True, False)
-
-
-def test_a_deleted_consumer_s_uid_given_to_another_reaches_the_other(known: tuple[Api, ApiKey], acme: Consumer) -> None:
-    api, _ = known
-    Consumer.objects.filter(id=acme.id).update(deleted_at=timezone.now(), uid=None)
-    heir = consumers.create(uid="acme")
-    answer = api.post("events/", EVENT)
-    assert (answer.status_code, answer.json()["delivery_count"]) == (202, 0)
-    assert Event.objects.order_by("-id")[0].consumer_id == heir.id
-
-
-def test_events_of_one_moment_share_a_statement_and_each_caller_gets_its_own(
-    known: tuple[Api, ApiKey], acme: Consumer
-) -> None:
-    """A lock holds the first one up; the others come meanwhile, and one transaction stores those that can be."""
-    _, key = known
+def test_events_of_one_moment_share_a_transaction_and_each_caller_gets_its_own(key: ApiKey) -> None:
     consumers.create(uid="other")
-    group = group_commit._singles()
-    callers = ThreadPoolExecutor(max_workers=8)
+    answers = emit_at_once(
+        emit_of(key, new_event(0)),
+        emit_of(key, new_event(1)),
+        emit_of(key, new_event(2, consumer="other")),
+        emit_of(key, new_event(3, consumer="nobody")),
+        emit_of(key, new_event(4, producer_id="own")),
+        emit_of(key, new_event(5, consumer="other", producer_id="own")),
+        emit_of(key, new_event(6), idempotency_key="k"),
+    )
+    assert answers == [
+        "Accepted 1 None 1",
+        "Accepted 2 None 0",
+        "consumer_not_found",
+        "Accepted 4 None 1",
+        "Accepted 5 None 0",
+        "Accepted 6 None 1",
+    ]
+    assert sorted(transactions()) == [1, 5]
+    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (9, 7, 1)
 
-    def emit(number: int, consumer: str, own_id: str | None) -> Any:
-        new = NewEvent(consumer=consumer, type="invoice.paid", data={"number": number}, producer_id=own_id)
-        be_patient()
-        try:
-            answer = group_commit.accept(group_commit.Emit([new], key.id, timezone.now(), None, show))
-            return answer and answer.decode()
-        finally:
-            connections.close_all()
 
-    def show(gathered: list[group_commit.Gathered]) -> bytes:
-        [one] = gathered
-        return f"{one.known.consumer} {one.data['number']} {one.event.delivery_count} {one.event.id}".encode()
+def test_a_producer_id_that_is_taken_undoes_nothing_of_the_others(key: ApiKey) -> None:
+    taken = new_event(1, producer_id="taken")
+    assert group_commit.emit(emit_of(key, taken)).body == b"Accepted 1 None 1"
+    answers = emit_at_once(
+        emit_of(key, new_event(0)),
+        emit_of(key, new_event(2)),
+        emit_of(key, taken),
+        emit_of(key, taken._replace(data={"number": 7})),
+        emit_of(key, new_event(3, producer_id="own")),
+        emit_of(key, new_event(3, producer_id="own"), idempotency_key="k"),
+    )
+    assert answers == [
+        "Accepted 2 None 1",
+        "Duplicate 1 None 1",
+        "event_id_reused",
+        "Accepted 3 None 1",
+        "Duplicate 3 None 1",
+    ]
+    # The opener, and all others together: nobody had to be tried again.
+    assert sorted(transactions()) == [1, 1, 2]
+    assert IdempotencyRecord.objects.count() == 1
 
-    emits = [("acme", None), ("other", None), ("nobody", None), ("acme", "own"), ("other", "own"), ("acme", "own")]
+
+def test_an_idempotency_key_that_is_known_undoes_nothing_of_the_others(key: ApiKey) -> None:
+    first = group_commit.emit(emit_of(key, new_event(1), idempotency_key="taken"))
+    reused = emit_of(key, new_event(2), idempotency_key="taken")
+    assert reused.scope
+    answers = emit_at_once(
+        emit_of(key, new_event(0)),
+        emit_of(key, new_event(3)),
+        emit_of(key, new_event(1), idempotency_key="taken"),
+        reused._replace(scope=type(reused.scope)(*reused.scope.name, fingerprint=b"another")),
+        emit_of(key, new_event(4), idempotency_key="fresh"),
+        emit_of(key, new_event(4), idempotency_key="fresh"),
+    )
+    assert [answers[0], answers[1], answers[3], answers[4]] == [
+        "Accepted 3 None 1",
+        first.body.decode(),
+        "Accepted 4 None 1",
+        "Accepted 4 None 1",
+    ]
+    assert isinstance(answers[2], KeyReused)
+    # Before, the opener, and both others together.
+    assert sorted(transactions()) == [1, 1, 2]
+    assert (Event.objects.count(), IdempotencyRecord.objects.count()) == (7, 2)
+
+
+def test_an_idempotency_key_taken_at_that_moment_is_found_and_the_others_are_stored(key: ApiKey) -> None:
+    """Its answer is committed after the group has looked for one, while the group waits to keep its own."""
+    taken = emit_of(key, new_event(1), idempotency_key="taken")
+    assert taken.scope
+    transaction.set_autocommit(False)
     try:
-        with psycopg.connect(database.conninfo()) as holder:
-            holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
-            futures = [callers.submit(emit, 0, "acme", None)]
-            wait_until(lambda: held_up(holder) == 1, seconds=30)
-            for number, (consumer, own_id) in enumerate(emits, start=1):
-                futures.append(callers.submit(emit, number, consumer, own_id))
-                # Nobody's event is not one to wait for.
-                wait_until(lambda: len(group._waiting) + sum(f.done() for f in futures) == len(futures) - 1, seconds=30)
-            holder.rollback()
-        answers = [future.result(30) for future in futures]
+        assert idempotency.keep([(taken.scope, Answer(status_code=202, body=b"kept"))]) == set()
+        answers = emit_at_once(
+            emit_of(key, new_event(0)),
+            emit_of(key, new_event(2), idempotency_key="fresh"),
+            taken,
+            emit_of(key, new_event(3)),
+            then=commit_when_somebody_waits,
+        )
     finally:
-        callers.shutdown()
-    # One of two with the same id of their own is left to the long way.
-    assert [answer and answer.rpartition(" ")[0] for answer in answers] == [
-        "acme 0 1", "acme 1 1", "other 2 0", None, "acme 4 1", "other 5 0", None,
-    ]  # fmt: skip
-    stored = {str(event.id): event for event in Event.objects.select_related("consumer")}
-    rows = [stored[answer.rpartition(" ")[2]] for answer in answers if answer]
-    assert [row.consumer.uid for row in rows] == ["acme", "acme", "other", "acme", "other"]
-    assert len({row.xid for row in rows}) == 2
-    assert len({row.xid for row in rows[1:]}) == 1
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    assert answers == ["Accepted 2 None 1", "kept", "Accepted 3 None 1"]
+    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (6, 6, 2)
+    assert sorted(transactions()) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("own_ids", "transactions"),
-    # A batch that may find an id taken is no company: what was stored with it would have to be undone.
-    [([None, None, None], 1), (["a", "b", "c"], 3)],
-    ids=["plain", "with ids of their own"],
-)
-def test_plain_batches_of_one_moment_share_a_statement_and_others_have_their_own(
-    own_ids: list[str | None], transactions: int, known: tuple[Api, ApiKey], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-
-    answers = emit_at_once([(own_id, known[1]) for own_id in own_ids])
-
-    transaction_of = {str(event.id): event.xid for event in Event.objects.all()}
-    shown = [answer.decode().split() for answer in answers if answer]
-    assert [len(batch) for batch in shown] == [2, 2, 2]
-    assert [len({transaction_of[one] for one in batch}) for batch in shown] == [1, 1, 1]
-    assert len({transaction_of[one] for batch in shown for one in batch}) == transactions
-    assert Event.objects.count() == Delivery.objects.count() == 3 + 2 + 6
-    lines = [vars(record)["fields"]["events"] for record in caplog.records if record.msg == "events.accepted"]
-    assert [len(line) for line in lines] == [2, 2, 2, 2]
+def commit_when_somebody_waits() -> None:
+    wait_until(lambda: waiting() == 1, seconds=30)
+    transaction.commit()
 
 
-def test_of_batches_of_one_moment_none_is_stored_on_the_short_way_if_one_s_key_was_revoked(
-    known: tuple[Api, ApiKey],
-) -> None:
-    _, key = known
-    other, _ = keys.issue(role=Role.PRODUCER)
-
-    def revoke() -> None:
-        ApiKey.objects.filter(id=other.id).update(revoked_at=timezone.now())
-
-    answers = emit_at_once([(None, key), (None, other), (None, key)], meanwhile=revoke)
-
-    assert answers == [None, None, None]
-    assert Event.objects.count() == Delivery.objects.count() == 3 + 2
-
-
-def emit_at_once(
-    batches: list[tuple[str | None, ApiKey]], *, meanwhile: Callable[[], object] = lambda: None
-) -> list[bytes | None]:
-    """Batches of two that come while another one is held up, the first of the two with an id of its own."""
-
-    def emit(own_id: str | None, key: ApiKey) -> bytes | None:
-        news = [
-            NewEvent(consumer="acme", type="invoice.paid", data={}, producer_id=own_id),
-            NewEvent(consumer="acme", type="invoice.paid", data={}),
-        ]
-        be_patient()
-        try:
-            return group_commit.accept(group_commit.Emit(news, key.id, timezone.now(), None, show))
-        finally:
-            connections.close_all()
-
-    def show(gathered: list[group_commit.Gathered]) -> bytes:
-        return b" ".join(str(one.event.id).encode() for one in gathered)
-
-    with ThreadPoolExecutor(max_workers=4) as callers, psycopg.connect(database.conninfo()) as holder:
-        holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
-        first = callers.submit(emit, None, batches[0][1])
-        wait_until(lambda: held_up(holder) == 1, seconds=30)
-        others = [callers.submit(emit, own_id, key) for own_id, key in batches]
-        # Those that wait for their turn, and those that are held up themselves.
-        wait_until(lambda: len(group_commit._batches()._waiting) + held_up(holder) == 1 + len(others), seconds=30)
-        meanwhile()
-        holder.rollback()
-        assert first.result(30)
-        return [other.result(30) for other in others]
-
-
-def be_patient() -> None:
-    """Somebody holds a lock until all are there, however long that takes here."""
+def waiting() -> int:
     with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '60s'")
-
-
-def held_up(holder: psycopg.Connection) -> int:
-    rows = holder.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'").fetchall()
-    return int(rows[0][0])
-
-
-BATCH = {"events": [EVENT, {**EVENT, "data": {"amount": 1}}]}
-
-
-def test_a_batch_like_the_one_before_takes_one_statement_and_answers_as_on_the_long_way(
-    known: tuple[Api, ApiKey],
-) -> None:
-    api, _ = known
-    with CaptureQueriesContext(connection) as captured:
-        short = api.post("events/batch/", BATCH)
-    assert (short.status_code, len(captured), Event.objects.count(), Delivery.objects.count()) == (202, 1, 5, 5)
-    long = api.post(f"events/batch/{LONG}", BATCH)
-    assert [without_own(one) for one in short.json()["results"]] == [without_own(one) for one in long.json()["results"]]
-    for one in short.json()["results"]:
-        assert one["status"] == "accepted"
-        assert api.get(f"events/{one['event']['id']}/").json() == one["event"]
-
-
-def without_own(result: dict[str, Any]) -> dict[str, Any]:
-    event = {name: value for name, value in result["event"].items() if name not in ("id", "created_at")}
-    return {**result, "event": event}
-
-
-@pytest.mark.parametrize("path", ["events/", "events/batch/"])
-def test_an_emit_with_a_key_is_answered_on_the_short_way_and_once(
-    path: str, known: tuple[Api, ApiKey], patient_redis: "redis.Redis"
-) -> None:
-    api, _ = known
-    body, count = (EVENT, 1) if path == "events/" else (BATCH, 2)
-    with CaptureQueriesContext(connection) as captured:
-        first = api.post(path, body, headers={"Idempotency-Key": "k"})
-    # Begin, the events, the answer, commit.
-    assert (first.status_code, len(captured), "Allow" in first) == (202, 4, False)
-    again = api.post(path, body, headers={"Idempotency-Key": '"k"'})
-    # Redis forgets, and the constraint decides.
-    patient_redis.flushdb()
-    later = api.post(f"{path.rstrip('/')}", body, headers={"Idempotency-Key": "k"})
-    assert [again.content, later.content] == [first.content, first.content]
-    assert [one.headers.get("Idempotent-Replayed") for one in (first, again, later)] == [None, "true", "true"]
-    others = {**EVENT, "api_version": "2"} if path == "events/" else {"events": [EVENT]}
-    other = api.post(path, others, headers={"Idempotency-Key": "k"})
-    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
-    assert Event.objects.count() == 3 + count
-
-
-@pytest.mark.parametrize(("first", "second"), [("", LONG), (LONG, "")], ids=["short first", "long first"])
-@pytest.mark.parametrize("path", ["events/", "events/batch/"])
-def test_a_key_is_the_same_key_on_both_ways(path: str, first: str, second: str, known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    event: dict[str, Any] = {**EVENT, "data": {"é": [1.0, 1e22, "\u2028"]}}
-    body = event if path == "events/" else {"events": [event, {**EVENT, "id": "own"}]}
-    answers = [api.post(f"{path}{way}", body, headers={"Idempotency-Key": "k"}) for way in (first, second)]
-    assert [answer.headers.get("Idempotent-Replayed") for answer in answers] == [None, "true"]
-    assert answers[0].content == answers[1].content
-    more = {**event, "api_version": "2"}
-    others = more if path == "events/" else {"events": [more]}
-    other = api.post(f"{path}{second}", others, headers={"Idempotency-Key": "k"})
-    assert (other.status_code, other.json()["code"]) == (409, "idempotency_key_reused")
-
-
-def together(key: ApiKey, *emits: tuple[str | None, str | None]) -> list[bytes | None]:
-    """Emits of one moment, each with an Idempotency-Key and an id of its own or without."""
-    ready = []
-    for number, (named, own_id) in enumerate(emits):
-        scope = named and Scope(key.owner, "POST /api/v1/events", named, fingerprint=bytes(32))
-        ready.append(ready_of(key, number=number, own_id=own_id, scope=scope or None))
-    return group_commit._accept_all(ready)
-
-
-def ready_of(
-    key: ApiKey, *, number: int = 0, own_id: str | None = None, scope: Scope | None = None
-) -> group_commit._Ready:
-    new = NewEvent(consumer="acme", type="invoice.paid", data={"number": number}, producer_id=own_id)
-    ready = group_commit._ready(group_commit.Emit([new], key.id, timezone.now(), scope, id_of))
-    assert ready is not None
-    return ready
-
-
-def id_of(gathered: list[group_commit.Gathered]) -> bytes:
-    return gathered[0].event.id.hex.encode()
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+        return int((cursor.fetchone() or [0])[0])
 
 
 @pytest.mark.parametrize("own_id", [None, "own"])
-def test_of_two_keys_of_one_moment_one_that_was_revoked_stores_nothing(
-    own_id: str | None, known: tuple[Api, ApiKey]
+@pytest.mark.parametrize("change", ["revoked", "archived"])
+def test_what_changed_meanwhile_is_refused_and_the_others_of_its_moment_are_stored(
+    change: str, own_id: str | None, key: ApiKey
 ) -> None:
-    _, key = known
     other, _ = keys.issue(role=Role.PRODUCER)
-    ready = [ready_of(key, number=1, own_id=own_id), ready_of(other, number=2), ready_of(key, number=3)]
-    ApiKey.objects.filter(id=other.id).update(revoked_at=timezone.now())
-    answers = group_commit._accept_all(ready)
-    assert [answer is not None for answer in answers] == [True, False, True]
-    assert (Event.objects.count(), Delivery.objects.count()) == (5, 5)
+    event_types.create(name="invoice.voided")
+    assert group_commit.emit(emit_of(key, new_event(0, type="invoice.voided"))).body == b"Accepted 0 None 1"
+    voided = event_types.find("invoice.voided")
+    assert voided
 
+    answers = emit_at_once(
+        emit_of(key, new_event(0)),
+        emit_of(key, new_event(1, producer_id=own_id)),
+        emit_of(*((other, new_event(2)) if change == "revoked" else (key, new_event(2, type="invoice.voided")))),
+        emit_of(key, new_event(3)),
+        meanwhile=lambda: revoke(other) if change == "revoked" else event_types.update(voided, {"archived": True}),
+    )
 
-def test_a_consumer_named_in_two_ways_in_one_batch_gets_both_events(known: tuple[Api, ApiKey], acme: Consumer) -> None:
-    api, _ = known
-    batch = {"events": [EVENT, {**EVENT, "consumer": acme.public_id}]}
-    assert api.post("events/batch/", batch).status_code == 202
-    with CaptureQueriesContext(connection) as captured:
-        answer = api.post("events/batch/", batch)
-    assert (answer.status_code, len(captured)) == (202, 1)
-    assert [one["event"]["delivery_count"] for one in answer.json()["results"]] == [1, 1]
+    assert [answers[0], answers[2]] == ["Accepted 1 None 1", "Accepted 3 None 1"]
+    if change == "revoked":
+        assert isinstance(answers[1], group_commit.KeyEnded)
+    else:
+        assert answers[1] == "event_type_archived"
     assert (Event.objects.count(), Delivery.objects.count()) == (7, 7)
-
-
-@pytest.mark.parametrize("change", [{"uid": "renamed"}, {"deleted_at": timezone.now(), "uid": None}])
-def test_a_batch_for_several_consumers_of_whom_one_is_gone_is_judged_item_by_item(
-    change: dict[str, Any], known: tuple[Api, ApiKey]
-) -> None:
-    api, _ = known
-    other = consumers.create(uid="other")
-    batch = {"events": [EVENT, {**EVENT, "consumer": "other"}]}
-    assert [one["status"] for one in api.post("events/batch/", batch).json()["results"]] == ["accepted", "accepted"]
-    Consumer.objects.filter(id=other.id).update(**change)
-    answer = api.post("events/batch/", batch)
-    assert [one["status"] for one in answer.json()["results"]] == ["accepted", "refused"]
-    assert Event.objects.count() == 6
-
-
-def test_a_key_that_turns_out_to_be_taken_undoes_all_that_were_stored_with_it(
-    known: tuple[Api, ApiKey], patient_redis: "redis.Redis"
-) -> None:
-    _, key = known
-    assert None not in together(key, ("taken", None))
-    patient_redis.flushdb()
-    assert together(key, (None, None), ("fresh", None), ("taken", "own"), (None, "own-2")) == [None] * 4
-    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (4, 4, 1)
-    # By now Redis knows, also of the one that came to nothing, and the others are stored.
-    answers = together(key, (None, None), ("fresh", None), ("taken", "own"), (None, "own-2"))
-    assert [answer is not None for answer in answers] == [True, False, False, True]
-    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (6, 6, 1)
-
-
-def test_without_redis_who_repeats_a_key_costs_nobody_else_the_short_way(
-    known: tuple[Api, ApiKey], no_redis: None
-) -> None:
-    _, key = known
-    assert None not in together(key, ("taken", None), ("taken too", "own"))
-    emits = [(None, None), ("taken", None), ("fresh", None), ("fresh", None), ("new", "own"), ("new", None)]
-    answers = together(key, *emits)
-    # Two with one key are one; whoever's id is taken, or stands behind another with its key, takes the long way.
-    assert [answer is not None for answer in answers] == [True, False, True, False, False, False]
-    stored = {row.id.hex for row in Event.objects.all()}
-    assert {answer.decode() for answer in answers if answer} < stored
-    assert (Event.objects.count(), Delivery.objects.count(), IdempotencyRecord.objects.count()) == (7, 7, 3)
+    assert sorted(transactions()) == [1, 1, 2]
 
 
 def test_an_event_with_an_id_of_its_own_takes_one_statement_and_is_accepted_once(known: tuple[Api, ApiKey]) -> None:
@@ -486,34 +183,199 @@ def test_an_event_with_an_id_of_its_own_takes_one_statement_and_is_accepted_once
     other = api.post("events/", {**event, "data": {}})
     assert (other.status_code, other.json()["code"]) == (409, "event_id_reused")
     assert (Event.objects.count(), Delivery.objects.count()) == (4, 4)
-    # One that is taken says nothing against its kind.
+    # An id that is taken says nothing against its kind.
     assert statements_of(api, {**EVENT, "id": "own-2"}) == (202, 1)
 
 
-def test_a_batch_of_ids_of_their_own_is_accepted_whole_or_on_the_long_way(known: tuple[Api, ApiKey]) -> None:
+# ── Events with an ordering key ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def keyed(number: int, ordering_key: str = "a", **fields: Any) -> NewEvent:
+    return new_event(number, ordering_key=ordering_key, **fields)
+
+
+def sequences() -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for name, sequence in Event.objects.exclude(ordering_key=None).values_list("ordering_key", "sequence"):
+        found.setdefault(name or "", []).append(sequence or 0)
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+def test_ordered_events_of_one_moment_share_a_transaction_and_are_numbered_without_gaps(
+    known: tuple[Api, ApiKey], key: ApiKey
+) -> None:
+    answers = emit_at_once(
+        emit_of(key, keyed(0, "opener")),
+        emit_of(key, keyed(1)),
+        emit_of(key, keyed(2, "b")),
+        emit_of(key, keyed(3), keyed(4, "b"), new_event(5)),
+        emit_of(key, keyed(6), idempotency_key="k"),
+        queue="ordered",
+    )
+    assert answers == [
+        "Accepted 1 1 1",
+        "Accepted 2 1 1",
+        "Accepted 3 2 1\nAccepted 4 2 1\nAccepted 5 None 1",
+        "Accepted 6 3 1",
+    ]
+    assert sorted(transactions()) == [1, 6]
+    assert sequences() == {"opener": [1], "a": [1, 2, 3], "b": [1, 2]}
+    bodies = [orjson.loads(bytes(event.body or b"")) for event in Event.objects.filter(ordering_key="a")]
+    assert {(body["data"]["number"], body["sequence"]) for body in bodies} == {(1, 1), (3, 2), (6, 3)}
+    assert statements_of(known[0], {**EVENT, "ordering_key": "a"}) == (202, 4)
+
+
+@pytest.mark.parametrize("conflict", ["id known", "id taken", "key known", "revoked", "archived", "consumer"])
+def test_an_ordered_event_that_is_not_stored_leaves_no_gap(conflict: str, key: ApiKey) -> None:
+    other, _ = keys.issue(role=Role.PRODUCER)
+    assert group_commit.emit(emit_of(key, keyed(1, producer_id="own"), idempotency_key="k")).body == b"Accepted 1 1 1"
+    assert group_commit.emit(emit_of(key, new_event(0, type="invoice.voided"))).body == b"Accepted 0 None 1"
+    voided = event_types.find("invoice.voided")
+    assert voided
+    emit, answer = {
+        "id known": (emit_of(key, keyed(1, producer_id="own")), "Duplicate 1 1 1"),
+        "id taken": (emit_of(key, keyed(7, producer_id="own")), "event_id_reused"),
+        "key known": (emit_of(key, keyed(1, producer_id="own"), idempotency_key="k"), "Accepted 1 1 1"),
+        "revoked": (emit_of(other, keyed(2)), None),
+        "archived": (emit_of(key, keyed(2, type="invoice.voided")), "event_type_archived"),
+        "consumer": (emit_of(key, keyed(2, consumer="nobody")), "consumer_not_found"),
+    }[conflict]
+
+    def change() -> None:
+        revoke(other)
+        event_types.update(voided, {"archived": True})
+
+    answers = emit_at_once(
+        emit_of(key, keyed(0, "opener")), emit_of(key, keyed(3)), emit, emit_of(key, keyed(4)), queue="ordered",
+        meanwhile=change,
+    )  # fmt: skip
+
+    assert [answers[0], answers[2]] == ["Accepted 3 2 1", "Accepted 4 3 1"]
+    assert answers[1] == answer if answer else isinstance(answers[1], group_commit.KeyEnded)
+    assert sequences() == {"opener": [1], "a": [1, 2, 3]}
+    assert OrderingKey.objects.get(key="a").last_sequence == 3
+    # Those of this moment shared one.
+    assert transactions()[-1] == 2
+
+
+def test_a_producer_id_taken_at_that_moment_leaves_no_gap_and_the_others_are_stored(key: ApiKey) -> None:
+    """The id is taken under another ordering key, after the group has looked for it."""
+    assert group_commit.emit(emit_of(key, keyed(0, "opener"))).body == b"Accepted 0 1 1"
+    transaction.set_autocommit(False)
+    try:
+        [rival] = ingest.accept([keyed(1, "rival", producer_id="own")], now=timezone.now()).results
+        assert isinstance(rival, Accepted)
+        answers = emit_at_once(
+            emit_of(key, keyed(0, "opener")),
+            emit_of(key, keyed(2)),
+            emit_of(key, keyed(1, producer_id="own")),
+            emit_of(key, keyed(3)),
+            queue="ordered",
+            hold="SELECT FROM deliveries_orderingkey WHERE key = 'opener' FOR UPDATE",
+            then=commit_when_somebody_waits,
+        )
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    assert answers == ["Accepted 2 1 1", "event_id_reused", "Accepted 3 2 1"]
+    assert sequences() == {"opener": [1, 2], "rival": [1], "a": [1, 2]}
+
+
+def test_many_threads_number_the_events_of_a_few_keys_without_gaps_or_deadlocks(key: ApiKey) -> None:
+    def emit(number: int) -> bytes:
+        try:
+            names = ["a", "b", "c"] if number % 2 else ["c", "b", "a"]
+            return group_commit.emit(emit_of(key, *[keyed(number, name) for name in names])).body
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        answers = list(threads.map(emit, range(40)))
+    assert all(answer.count(b"Accepted") == 3 for answer in answers)
+    assert sequences() == {name: list(range(1, 41)) for name in "abc"}
+
+
+# ── Batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def two(number: int, **fields: Any) -> list[NewEvent]:
+    return [new_event(number, **fields), new_event(number + 1)]
+
+
+def test_batches_of_one_moment_share_a_transaction_whatever_is_in_them(
+    key: ApiKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert group_commit.emit(emit_of(key, new_event(1, producer_id="taken"))).body == b"Accepted 1 None 1"
+    answers = emit_at_once(
+        emit_of(key, *two(0)),
+        emit_of(key, *two(2)),
+        emit_of(key, *two(4, producer_id="own")),
+        emit_of(key, *two(1, producer_id="taken")),
+        emit_of(key, *two(6, consumer="nobody"), idempotency_key="k"),
+        emit_of(key, *two(8, producer_id="own")),
+        queue="batch",
+    )
+    assert answers == [
+        "Accepted 2 None 1\nAccepted 3 None 1",
+        "Accepted 4 None 1\nAccepted 5 None 1",
+        "Duplicate 1 None 1\nAccepted 2 None 1",
+        "consumer_not_found\nAccepted 7 None 1",
+        "event_id_reused\nAccepted 9 None 1",
+    ]
+    assert sorted(transactions()) == [1, 2, 7]
+    assert IdempotencyRecord.objects.count() == 1
+    lines = [vars(record)["fields"] for record in caplog.records if record.msg == "events.accepted"]
+    # A batch has a line of its own; single events of one moment, as these of which one was left, share one.
+    assert sorted(len(line["events"]) for line in lines) == [2, 2, 2, 3]
+
+
+def test_of_batches_of_one_moment_one_that_is_stale_is_judged_anew_and_the_others_are_stored(key: ApiKey) -> None:
+    other, _ = keys.issue(role=Role.PRODUCER)
+    assert group_commit.emit(emit_of(key, new_event(0, type="invoice.voided"))).body == b"Accepted 0 None 1"
+    voided = event_types.find("invoice.voided")
+    assert voided
+
+    def change() -> None:
+        revoke(other)
+        event_types.update(voided, {"archived": True})
+
+    answers = emit_at_once(
+        emit_of(key, *two(0)),
+        emit_of(key, *two(2)),
+        emit_of(other, *two(4)),
+        emit_of(key, *two(6, type="invoice.voided")),
+        emit_of(key, *two(8)),
+        queue="batch",
+        meanwhile=change,
+    )
+    assert [answers[0], *answers[2:]] == [
+        "Accepted 2 None 1\nAccepted 3 None 1",
+        "event_type_archived\nAccepted 7 None 1",
+        "Accepted 8 None 1\nAccepted 9 None 1",
+    ]
+    assert isinstance(answers[1], group_commit.KeyEnded)
+    assert Event.objects.count() == Delivery.objects.count() == 3 + 1 + 2 + 5
+
+
+def test_a_consumer_named_in_two_ways_in_one_batch_gets_both_events(known: tuple[Api, ApiKey], acme: Consumer) -> None:
+    api, _ = known
+    batch = {"events": [EVENT, {**EVENT, "consumer": acme.public_id}]}
+    answer = api.post("events/batch/", batch)
+    assert [one["event"]["delivery_count"] for one in answer.json()["results"]] == [1, 1]
+    assert (Event.objects.count(), Delivery.objects.count()) == (5, 5)
+
+
+def test_a_batch_of_ids_of_their_own_is_judged_item_by_item(known: tuple[Api, ApiKey]) -> None:
     api, _ = known
     fresh = [{**EVENT, "id": f"own-{number}"} for number in range(3)]
     with CaptureQueriesContext(connection) as captured:
         answer = api.post("events/batch/", {"events": fresh[:2]})
     assert (answer.status_code, len(captured)) == (202, 3)
-    answer = api.post("events/batch/", {"events": fresh})
-    assert [one["status"] for one in answer.json()["results"]] == ["duplicate", "duplicate", "accepted"]
+    answer = api.post("events/batch/", {"events": [*fresh, fresh[2], {**fresh[2], "data": {}}]})
+    statuses = [one["status"] for one in answer.json()["results"]]
+    assert statuses == ["duplicate", "duplicate", "accepted", "duplicate", "refused"]
     assert (Event.objects.count(), Delivery.objects.count()) == (6, 6)
-
-
-def test_a_refused_emit_leaves_its_key_free(known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    refused = api.post("events/", {**EVENT, "consumer": "nobody"}, headers={"Idempotency-Key": "k"})
-    accepted = api.post("events/", EVENT, headers={"Idempotency-Key": "k"})
-    assert [refused.status_code, accepted.status_code] == [404, 202]
-    assert Event.objects.count() == 4
-
-
-@pytest.mark.parametrize("key", ["", " ", '""', "k" * 256, "kéy"])
-def test_a_key_that_is_none_is_refused_on_the_short_way_too(key: str, known: tuple[Api, ApiKey]) -> None:
-    answer = known[0].post("events/", EVENT, headers={"Idempotency-Key": key})
-    assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_invalid")
-    assert Event.objects.count() == 3
 
 
 @pytest.mark.parametrize(
@@ -521,7 +383,7 @@ def test_a_key_that_is_none_is_refused_on_the_short_way_too(key: str, known: tup
     [{"consumer": "nobody"}, {"data": []}, {"ordering_key": "k"}, {"type": "invoice.new"}],
     ids=["consumer", "shape", "ordering", "type"],
 )
-def test_a_batch_with_one_that_is_ordered_or_not_known_is_accepted_once_on_the_long_way(
+def test_a_batch_with_one_event_unlike_the_others_is_accepted_once(
     other: dict[str, Any], known: tuple[Api, ApiKey]
 ) -> None:
     answer = known[0].post("events/batch/", {"events": [EVENT, {**EVENT, **other}, EVENT]})
@@ -531,36 +393,7 @@ def test_a_batch_with_one_that_is_ordered_or_not_known_is_accepted_once_on_the_l
     assert Event.objects.count() == 3 + statuses.count("accepted")
 
 
-def test_a_batch_with_a_type_archived_a_moment_ago_stores_the_others_once(known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    second = {**EVENT, "type": "invoice.voided"}
-    assert api.post("events/batch/", {"events": [EVENT, second]}).status_code == 202
-    assert api.post("events/batch/", {"events": [EVENT, second]}).status_code == 202
-    event_type = event_types.find("invoice.voided")
-    assert event_type
-    event_types.update(event_type, {"archived": True})
-    answer = api.post("events/batch/", {"events": [EVENT, second]})
-    assert [one["status"] for one in answer.json()["results"]] == ["accepted", "refused"]
-    assert Event.objects.count() == 8
-
-
-def test_both_ways_answer_with_the_same_headers(known: tuple[Api, ApiKey]) -> None:
-    api, _ = known
-    short = api.post("events/", EVENT)
-    long = api.post(f"events/{LONG}", EVENT)
-    # The first two are counted on; the third is Django REST framework's own.
-    others = {"RateLimit-Remaining", "RateLimit-Reset", "Allow"}
-    assert {name: value for name, value in short.items() if name not in others} == {
-        name: value for name, value in long.items() if name not in others
-    }
-    assert {"X-Content-Type-Options", "Referrer-Policy", "RateLimit-Limit"} <= set(short.headers)
-
-
-@pytest.mark.parametrize("path", ["events/", "events/batch/"])
-def test_a_host_that_is_not_allowed_is_refused_on_the_short_way_too(path: str, known: tuple[Api, ApiKey]) -> None:
-    answer = known[0].post(path, EVENT, headers={"Host": "elsewhere.example"})
-    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
-    assert Event.objects.count() == 3
+# ── The database ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("path", "body"), [("events/", EVENT), ("events/batch/", BATCH)])
@@ -581,31 +414,6 @@ def test_a_database_that_does_not_answer_is_a_503_that_says_so(
 
 
 @pytest.mark.parametrize(("path", "body", "count"), [("events/", EVENT, 1), ("events/batch/", BATCH, 2)])
-def test_what_is_forgotten_while_it_is_being_stored_is_stored_once(
-    path: str, body: dict[str, Any], count: int, known: tuple[Api, ApiKey]
-) -> None:
-    """Another thread forgets it: its memory is full, or its key was revoked."""
-    api, _ = known
-
-    def emit() -> Any:
-        be_patient()
-        try:
-            return api.post(path, body)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(max_workers=1) as caller, psycopg.connect(database.conninfo()) as holder:
-        holder.execute("LOCK TABLE deliveries_event IN SHARE MODE")
-        emitting = caller.submit(emit)
-        wait_until(lambda: held_up(holder) == 1, seconds=30)
-        cache._memory.clear()
-        holder.rollback()
-        answer = emitting.result(30)
-    shown = answer.json().get("results", [answer.json()])
-    assert (answer.status_code, len(shown), Event.objects.count()) == (202, count, 3 + count)
-
-
-@pytest.mark.parametrize(("path", "body", "count"), [("events/", EVENT, 1), ("events/batch/", BATCH, 2)])
 def test_a_connection_that_died_while_it_was_idle_is_replaced_without_a_word(
     path: str, body: dict[str, Any], count: int, known: tuple[Api, ApiKey]
 ) -> None:
@@ -615,30 +423,5 @@ def test_a_connection_that_died_while_it_was_idle_is_replaced_without_a_word(
         other.execute("SELECT pg_terminate_backend(%s, 30000)", [connection.connection.info.backend_pid])
     answer = api.post(path, body)
     assert (answer.status_code, Event.objects.count()) == (202, 3 + count)
-    # Only the long way says what is allowed.
+    # Only the view says what is allowed.
     assert "Allow" not in answer
-
-
-@pytest.mark.parametrize(("path", "body"), [("events/", EVENT), ("events/batch/", BATCH)])
-def test_parameters_are_judged_as_on_the_long_way(path: str, body: dict[str, Any], known: tuple[Api, ApiKey]) -> None:
-    answer = known[0].post(f"{path}?at=%00", body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_parameter")
-    assert Event.objects.count() == 3
-
-
-def test_a_revoked_key_is_forgotten_when_it_is_refused(db: None) -> None:
-    key, secret = keys.issue(role=Role.PRODUCER)
-    assert keys.verify(secret) is not None
-    assert keys.remembered(secret) is not None
-    ApiKey.objects.filter(id=key.id).update(revoked_at=timezone.now())
-    assert keys.verify(secret) is None
-    assert keys.remembered(secret) is None
-
-
-def test_an_error_before_anything_is_stored_is_answered_as_any_other(known: tuple[Api, ApiKey], settings: Any) -> None:
-    api, _ = known
-    api._client.raise_request_exception = False
-    settings.API_RATE_PER_SECOND = "many"
-    answer = api.post("events/", EVENT)
-    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
-    assert Event.objects.count() == 3

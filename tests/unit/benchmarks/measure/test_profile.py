@@ -23,7 +23,7 @@ from deliveries.accepting import insert
         (claim.LOCK_LANES, "claim.LOCK_LANES"),
         (claim.CLAIM_DUE, "claim.CLAIM_DUE"),
         (settle.SETTLE, "settle.SETTLE"),
-        (insert.STORE_PLAIN_IF_STILL_TRUE, "insert.STORE_PLAIN_IF_STILL_TRUE"),
+        (insert.STORE_PLAIN, "insert.STORE_PLAIN"),
     ],
 )
 def test_a_statement_is_known_by_its_name_in_the_code(text: str, name: str) -> None:
@@ -100,7 +100,7 @@ def test_the_certificate_is_trusted_by_who_reads_it_and_names_every_origin(tmp_p
 
 
 def side(cpu: float, *, statements: float, **more: Any) -> dict[str, Any]:
-    texts = ("store.STORE_PLAIN_IF_STILL_TRUE", "claim.CLAIM_DUE", "settle.SETTLE")
+    texts = ("insert.STORE_PLAIN", "claim.CLAIM_DUE", "settle.SETTLE")
     shown = {"calls": 10, "rows": 100, "mean_ms": 1.0, "share": 0.33, "wal_bytes_per_call": 500}
     return {
         "cpu_ms": dict.fromkeys(("web", "worker", "postgres", "redis"), cpu), "wal_bytes": 1500.0, "flush_ms": 1.0,

@@ -126,9 +126,9 @@ def test_isolation_shows_the_ratio_of_the_pairs_beside_both_sides() -> None:
 def test_emits_show_each_ratio_to_the_view_that_does_nothing() -> None:
     results = committed()
     emit = results["measures"]["emit"]
-    emit["long"], emit["long_by_noop"] = emit["single"], spread([0.2, 0.3, 0.4])
-    long = next(line for line in written("emit", results).splitlines() if "the long way" in line)
-    assert long.split(" | ")[2] == "0.3 (0.2–0.4)"
+    emit["ordered"], emit["ordered_by_noop"] = emit["single"], spread([0.2, 0.3, 0.4])
+    ordered = next(line for line in written("emit", results).splitlines() if "with an ordering key" in line)
+    assert ordered.split(" | ")[2] == "0.3 (0.2–0.4)"
 
 
 @pytest.mark.parametrize(

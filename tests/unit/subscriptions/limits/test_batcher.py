@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from subscriptions.limits.batcher import Together
+from subscriptions.limits.batcher import Batcher
 from tests.local import wait_until
 
 
@@ -38,14 +38,14 @@ def work() -> Work:
 
 @pytest.fixture
 def start(work: Work) -> "Start":
-    together = Together(work, at_most=3)
+    batcher = Batcher(work, max_items=3)
     callers = ThreadPoolExecutor(max_workers=8)
 
     def begin(item: int) -> "Future[int]":
-        waiting = len(together._waiting)
-        future = callers.submit(together.do, item)
+        waiting = len(batcher._waiting)
+        future = callers.submit(batcher.do, item)
         # Either it works now, or it stands in the queue.
-        wait_until(lambda: [item] in work.groups or len(together._waiting) > waiting, seconds=30)
+        wait_until(lambda: [item] in work.groups or len(batcher._waiting) > waiting, seconds=30)
         return future
 
     return begin
