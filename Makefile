@@ -24,7 +24,7 @@ TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py
 .PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults planted bench lint format install lock audit-deps clean
 
 help: ## this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a demo; Ctrl-C stops it all
 	@exec $(RUN) -m webhooks_platform.local.up
@@ -33,6 +33,7 @@ up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a de
 test: lint ## every check and every test, on servers of their own
 	@$(CHECKS) $(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(RUN) -m pytest $(PARALLEL) tests/unit tests/integration
+	@cd clients/python && exec ../../$(RUN) -m pytest
 	@exec $(RUN) -m pytest tests/e2e tests/faults tests/fuzz
 
 quick: lint ## style, types, imports and the unit tests: less than a minute
@@ -70,6 +71,7 @@ lint: $(VENV)/.installed-dev ## style, types, templates, which part may import w
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@cd clients/python && ../../$(RUN) -m mypy
 	@$(RUN) -m djlint --check --quiet templates
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
@@ -79,6 +81,10 @@ format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templat
 	@$(RUN) -m djlint --reformat --quiet templates
 
 install: $(VENV)/.installed-dev ## a virtual environment with everything for development
+
+.PHONY: client-package
+client-package: $(VENV)/.installed-dev ## build the Python client, try it in empty environments; PYTHONS="python3.11 python3.13"
+	@exec $(RUN) clients/python/try_package.py $(PYTHONS)
 
 lock: ## resolve pyproject.toml into locks/ anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
