@@ -11,12 +11,13 @@ and new ones would come before positions that readers hold. `go_on_after_restore
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from deliveries.models import Delivery, Event
+from deliveries.models import Delivery, DeliveryState, Event
 from subscriptions.models import Consumer
 
 READ_FEED = """
@@ -29,6 +30,16 @@ READ_FEED = """
 """
 """The next events of a consumer after a position, as far as the feed can already be sure of their order."""
 
+HAS_NEWS = """
+    SELECT place.number FROM unnest(%(consumer_ids)s::uuid[], %(xids)s::text[]::xid8[], %(ids)s::uuid[])
+        WITH ORDINALITY AS place (consumer_id, xid, id, number)
+    WHERE EXISTS (
+        SELECT FROM deliveries_event event
+        WHERE event.consumer_id = place.consumer_id AND (event.xid, event.id) > (place.xid, place.id)
+            AND event.xid < webhooks_feed_xid(pg_snapshot_xmin(pg_current_snapshot()))
+    )
+"""
+"""Of many readers' places, those behind which there is something to read: one look into the index for each."""
 
 IS_AHEAD = """
     SELECT EXISTS (
@@ -52,6 +63,10 @@ GO_ON = """
 # come after those too. Ids have 64 bits.
 _MARGIN = 2**32
 
+# So many events at most are looked through for a page of undelivered ones. A page may therefore hold fewer than its
+# limit, or none, and still have a next one.
+_LOOKED_THROUGH = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -63,27 +78,65 @@ START = Position("0", UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    events: list[Event]
-    deliveries: dict[UUID, list[Delivery]]
-    # After the last event, or where the reader was.
+class Place:
+    """Where in whose feed a reader stands."""
+
+    consumer_id: UUID
     position: Position
 
 
-def read(consumer: Consumer, *, after: Position, limit: int) -> Page:
-    with connection.cursor() as cursor:
-        cursor.execute(READ_FEED, {"consumer_id": consumer.id, "xid": after.xid, "id": after.id, "limit": limit})
-        rows: list[tuple[UUID, str]] = cursor.fetchall()
+@dataclass(frozen=True, slots=True)
+class Page:
+    events: list[Event]
+    deliveries: dict[UUID, list[Delivery]]
+    # After the last event that was looked at, or where the reader was.
+    position: Position
+
+
+def read(consumer: Consumer, *, after: Position, limit: int, undelivered: bool = False) -> Page:
+    """The next events. `undelivered` leaves out those that have reached every endpoint they were owed to."""
+    rows = _rows(consumer, after=after, limit=_LOOKED_THROUGH if undelivered else limit)
     if not rows:
         return Page(events=[], deliveries={}, position=after)
-    found = Event.objects.in_bulk([event_id for event_id, _ in rows])
     deliveries: dict[UUID, list[Delivery]] = defaultdict(list)
-    for delivery in Delivery.objects.filter(endpoint__consumer=consumer, event_id__in=list(found)).order_by("id"):
+    event_ids = [event_id for event_id, _ in rows]
+    for delivery in Delivery.objects.filter(endpoint__consumer=consumer, event_id__in=event_ids).order_by("id"):
         deliveries[delivery.event_id].append(delivery)
-    last_id, last_xid = rows[-1]
+    if undelivered:
+        wanted = [row for row in rows if not _has_arrived(deliveries[row[0]])]
+        # The page ends with the last wanted event if there are more of them, else where the look ended.
+        rows, last = wanted[:limit], wanted[limit - 1] if len(wanted) > limit else rows[-1]
+    else:
+        last = rows[-1]
+    found = Event.objects.in_bulk([event_id for event_id, _ in rows])
     return Page(
-        events=[found[event_id] for event_id, _ in rows], deliveries=deliveries, position=Position(last_xid, last_id)
+        events=[found[event_id] for event_id, _ in rows], deliveries=deliveries, position=Position(last[1], last[0])
     )
+
+
+def with_news(places: Sequence[Place]) -> set[int]:
+    """The indexes of the places behind which there is something to read."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            HAS_NEWS,
+            {
+                "consumer_ids": [place.consumer_id for place in places],
+                "xids": [place.position.xid for place in places],
+                "ids": [place.position.id for place in places],
+            },
+        )
+        return {number - 1 for (number,) in cursor.fetchall()}
+
+
+def _rows(consumer: Consumer, *, after: Position, limit: int) -> list[tuple[UUID, str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(READ_FEED, {"consumer_id": consumer.id, "xid": after.xid, "id": after.id, "limit": limit})
+        return list(cursor.fetchall())
+
+
+def _has_arrived(deliveries: list[Delivery]) -> bool:
+    """An event that no endpoint wanted has arrived nowhere."""
+    return bool(deliveries) and all(delivery.state == DeliveryState.DELIVERED for delivery in deliveries)
 
 
 def is_ahead() -> bool:

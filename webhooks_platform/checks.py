@@ -117,6 +117,8 @@ def _limits() -> Iterator[Finding]:
         "MAX_BATCH_EVENTS": (1, 10_000),
         "MAX_PAGE_BODY_BYTES": (1024, 64 * 1024 * 1024),
         "WEB_SLOTS": (1, 500),
+        "FEED_MAX_WAITING": (0, 400),
+        "FEED_MAX_WAITING_PER_CONSUMER": (0, 400),
         "REQUEST_BODY_TIMEOUT_SECONDS": (0.1, 300),
         "REQUEST_BODY_MIN_BYTES_PER_SECOND": (1, 1 << 40),
         "CONNECTION_STALL_SECONDS": (0.1, 3600),

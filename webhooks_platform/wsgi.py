@@ -14,9 +14,10 @@ from deliveries.api.answer_before_django import AnswerBeforeDjango  # noqa: E402
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
 from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.door import Door, InSlot  # noqa: E402  (needs the settings)
+from webhooks_platform.web.long_poll import LongPoll  # noqa: E402  (needs the settings)
 
 refuse_nonsense()
-application = Door(AnswerBeforeDjango(InSlot(cast(WSGIApplication, Handler()))))
+application = Door(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.

@@ -279,3 +279,47 @@ def test_a_cursor_of_another_list_is_refused(producer: Api, acme: Consumer) -> N
     answer = producer.get("consumers/acme/feed/", cursor=other)
 
     assert (answer.status_code, orjson.loads(answer.content)["code"]) == (400, "invalid_cursor")
+
+
+def test_only_what_has_not_arrived_everywhere_is_shown_where_asked_for(
+    producer: Api, acme: Consumer, pump: PumpRunner
+) -> None:
+    endpoints.create(consumer=acme, url="https://a.example/hook")
+    producer.post("events/", {**EVENT, "id": "arrived"})
+    pump.run(transport=httpx.MockTransport(lambda request: httpx.Response(200)))
+    producer.post("events/", {**EVENT, "id": "refused"})
+    pump.run(transport=httpx.MockTransport(lambda request: httpx.Response(500)))
+    producer.post("events/", {**EVENT, "id": "waiting"})
+
+    page = producer.get("consumers/acme/feed/", undelivered="true").json()
+    assert [event["id"] for event in page["results"]] == ["refused", "waiting"]
+    assert [event["deliveries"][0]["state"] for event in page["results"]] == ["pending", "pending"]
+    first = producer.get("consumers/acme/feed/", undelivered="true", limit=1).json()
+    assert [event["id"] for event in first["results"]] == ["refused"]
+    query = dict(parse_qsl(urlsplit(first["next"]).query))
+    assert query["undelivered"] == "true"
+    second = producer.get("consumers/acme/feed/", **query).json()
+    assert [event["id"] for event in second["results"]] == ["waiting"]
+
+
+def test_an_event_that_no_endpoint_wanted_is_undelivered(producer: Api, acme: Consumer) -> None:
+    producer.post("events/", {**EVENT, "id": "nobodys"})
+    page = producer.get("consumers/acme/feed/", undelivered="true").json()
+    assert [event["id"] for event in page["results"]] == ["nobodys"]
+
+
+def test_a_page_on_which_everything_has_arrived_is_empty_and_goes_on(
+    producer: Api, acme: Consumer, pump: PumpRunner
+) -> None:
+    endpoints.create(consumer=acme, url="https://a.example/hook")
+    producer.post("events/", {**EVENT, "id": "arrived"})
+    pump.run(transport=httpx.MockTransport(lambda request: httpx.Response(200)))
+    page = producer.get("consumers/acme/feed/", undelivered="true").json()
+    assert page["results"] == []
+    query = dict(parse_qsl(urlsplit(page["next"]).query))
+    assert producer.get("consumers/acme/feed/", **query).json() == {"results": [], "next": None}
+
+
+@pytest.mark.parametrize("value", ["yes", "1", "", "True"])
+def test_undelivered_is_true_or_false(producer: Api, acme: Consumer, value: str) -> None:
+    assert producer.get("consumers/acme/feed/", undelivered=value).json()["code"] == "invalid_parameter"
