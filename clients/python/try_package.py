@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # What has to import with an extra; the first stands for no extra at all.
 IMPORTS = {
-    "": ["webhooks_client", "webhooks_client.receive"],
+    "": ["webhooks_client", "webhooks_client.receive", "webhooks_client.cli"],
     "django": ["webhooks_client.django", "django"],
     "sqlalchemy": ["webhooks_client.receive.sqlalchemy"],
     "redis": ["webhooks_client.receive.redis", "redis"],
@@ -21,7 +21,7 @@ IMPORTS = {
     "flask": ["webhooks_client.receive.adapters", "flask"],
     "celery": ["webhooks_client.receive.hand_over", "celery"],
     "rq": ["webhooks_client.receive.hand_over", "rq"],
-    "cli": ["webhooks_client"],
+    "cli": ["webhooks_client.cli"],
 }
 
 
@@ -49,6 +49,7 @@ def main(pythons: list[str]) -> None:
                 made = environment(python, folder / "tried")
                 run(made, "-m", "pip", "install", "-q", f"{wheel}[{extra}]" if extra else wheel)
                 run(made, "-W", "error", "-c", f"import {', '.join(modules)}")
+                run(made.with_name("webhooks"), "--version")
                 print(f"{python}: [{extra}] installs and imports", flush=True)
                 shutil.rmtree(folder / "tried")
             made = environment(python, folder / "tried")

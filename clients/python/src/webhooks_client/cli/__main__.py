@@ -1,0 +1,5 @@
+import sys
+
+from webhooks_client.cli import main
+
+sys.exit(main())
