@@ -1,0 +1,9 @@
+"""The shop: python manage.py migrate, then place_orders in one terminal and relay_webhooks in another."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+execute_from_command_line(sys.argv)
