@@ -82,7 +82,10 @@ format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templat
 
 install: $(VENV)/.installed-dev ## a virtual environment with everything for development
 
-.PHONY: client-package
+.PHONY: client-package effects
+effects: $(VENV)/.installed-dev ## a shop, its outbox, the platform and a receiver, killed at random: each order ships once; KILLS=100 SEED=7
+	@EFFECTS_KILLS=$(or $(KILLS),50) EFFECTS_SEED=$(or $(SEED),1) $(RUN) -m pytest -p no:randomly tests/faults/test_effects.py
+
 client-package: $(VENV)/.installed-dev ## build the Python client, try it in empty environments; PYTHONS="python3.11 python3.13"
 	@exec $(RUN) clients/python/try_package.py $(PYTHONS)
 
