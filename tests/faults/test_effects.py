@@ -1,4 +1,4 @@
-"""From a shop's commit to a shipment, exactly once in effect: a Django shop with an outbox, its relay, the platform, and
+"""From a shop's commit to a shipment, once in effect: a Django shop with an outbox, its relay, the platform, and
 a receiver with the kit, killed at random. `make effects KILLS=100 SEED=7` runs it for longer; here is a selection.
 
 One shipment for each order that was committed, none for one that was rolled back. The table of shipments has no unique
