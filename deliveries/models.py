@@ -399,6 +399,38 @@ class TrialSlot(models.Model):
         return f"test of {ids.show('ep', self.endpoint_id)}"
 
 
+class SentTest(models.Model):
+    """A test event that somebody sent by hand, with its answer. Not a delivery: nothing is owed, and the endpoint's
+    health and statistics hear nothing. The newest few of an endpoint are kept (endpoint_tests/sent_tests.py)."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, db_index=False)
+    sent_by = models.CharField(max_length=255)
+    event_id = models.CharField(max_length=64)
+    type = models.CharField(max_length=255)
+    url = models.CharField(max_length=2048)
+    started_at = models.DateTimeField()
+    duration_ms = models.PositiveIntegerField()
+    request_headers = models.JSONField()
+    request_body = models.BinaryField()
+    status_code = models.PositiveSmallIntegerField(null=True, blank=True)
+    error_kind = models.CharField(max_length=32, null=True, blank=True)
+    error_detail = models.CharField(max_length=255, null=True, blank=True)
+    response_headers = models.JSONField(null=True, blank=True)
+    response_body = models.BinaryField(null=True, blank=True)
+
+    class Meta:
+        # The newest of an endpoint.
+        indexes = [models.Index(fields=["endpoint", "-id"], name="sent_test_of_endpoint")]
+
+    def __str__(self) -> str:
+        return f"test {self.type} to {ids.show('ep', self.endpoint_id)}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("tst", self.id)
+
+
 class Housekeeping(models.Model):
     """How far a caretaker has come through time-ordered ids, or whose turn was the last (replay.py)."""
 

@@ -122,6 +122,14 @@ def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int, force: bool = Fal
     return Rotated(secret=secret, previous_expires_at=expires_at)
 
 
+def expire_previous_secret(endpoint: Endpoint) -> bool:
+    """True if this call ended an overlap: from now on the current secret signs alone."""
+    ended = Endpoint.objects.filter(id=endpoint.id, previous_secret_expires_at__gt=timezone.now()).update(
+        previous_secret_encrypted=None, previous_secret_expires_at=None, updated_at=timezone.now()
+    )
+    return ended == 1
+
+
 def _as_previous(endpoint: Endpoint) -> bytes:
     sealed = bytes(endpoint.secret_encrypted)
     return move(vault(), sealed, endpoint_id=endpoint.id, old="secret_encrypted", new="previous_secret_encrypted")

@@ -59,6 +59,13 @@ def rotate_secret(endpoint: Endpoint, *, actor: Actor, why: str, **options: Any)
 
 
 @transaction.atomic
+def expire_previous_secret(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
+    if not endpoints.expire_previous_secret(endpoint):
+        raise NothingDone("No older secret signs any more.")
+    _record(endpoint, "endpoint.previous_secret_expired", actor, why)
+
+
+@transaction.atomic
 def update(endpoint: Endpoint, changes: dict[str, Any], *, actor: Actor, why: str) -> Endpoint:
     before = Endpoint.objects.select_for_update(no_key=True).get(id=endpoint.id)
     changed = differing(before, changes)

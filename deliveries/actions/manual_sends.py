@@ -4,15 +4,17 @@ from typing import Any
 
 from django.db import transaction
 
-from deliveries.endpoint_tests import check_up, test_event
+from deliveries.endpoint_tests import check_up, sent_tests, test_event
 from deliveries.endpoint_tests.test_event import Trial
+from deliveries.models import SentTest
 from subscriptions.audit import Actor, record
 from subscriptions.models import Endpoint
 
 
-def send_test(endpoint: Endpoint, *, actor: Actor, why: str) -> Trial:
-    """`Held` or `Busy` when nothing was sent."""
-    return test_event.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.tested", actor, why))
+def send_test(endpoint: Endpoint, *, actor: Actor, why: str, **event: Any) -> tuple[Trial, SentTest]:
+    """What came of it, and as the log keeps it. `Held` or `Busy` when nothing was sent."""
+    trial = test_event.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.tested", actor, why), **event)
+    return trial, sent_tests.keep(endpoint, trial, sent_by=str(actor))
 
 
 def run_check_up(endpoint: Endpoint, *, actor: Actor, why: str) -> dict[str, Any]:

@@ -366,7 +366,7 @@ class Test(ApiView):
         found = endpoint_or_404(request, endpoint)
         _, why = fields_and_why(WhyIn(data=body_object(request)))
         with _sent_by_hand():
-            sent = manual_sends.send_test(found, actor=actor(request), why=why)
+            sent, _ = manual_sends.send_test(found, actor=actor(request), why=why)
         return Response(_without_details(request, dict(show_trial(sent))))
 
 

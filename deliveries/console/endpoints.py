@@ -155,7 +155,8 @@ def send_test(request: HttpRequest, public_id: str) -> HttpResponse:
         return missing(request, "endpoint")
     here = reverse("admin:endpoint", args=[public_id])
     try:
-        shown = dict(show_trial(manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request))))
+        trial, _ = manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request))
+        shown = dict(show_trial(trial))
     except test_event.Busy as error:
         return back_to(request, here, refused=str(error))
     except test_event.Held:

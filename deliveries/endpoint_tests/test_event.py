@@ -31,6 +31,11 @@ from subscriptions.vault import VaultError
 
 logger = logging.getLogger(__name__)
 
+# What is sent when nobody says what.
+TYPE = "webhook.test"
+DATA = {"message": "This is a test. Your endpoint verified it if it answers 2xx."}
+# So that a receiver can tell a test of a real type from the real thing.
+MARK = ("webhook-test", "true")
 # However patient its endpoint is with deliveries (seconds).
 _LONGEST = 10
 
@@ -48,6 +53,7 @@ class Held(Exception):
 @dataclass(frozen=True, slots=True)
 class Trial:
     event_id: str
+    type: str
     request: Outgoing
     # As they may be shown.
     request_headers: Sequence[tuple[str, str]]
@@ -58,22 +64,31 @@ class Trial:
         return isinstance(self.result, Answered) and 200 <= self.result.status_code < 300
 
 
-def run(endpoint: Endpoint, *, before_sending: Callable[[], None] = lambda: None) -> Trial:
+def run(
+    endpoint: Endpoint,
+    *,
+    type: str = TYPE,
+    data: dict[str, Any] | None = None,
+    before_sending: Callable[[], None] = lambda: None,
+) -> Trial:
+    """Sends an event of any type, as its real ones look; a header says that it is a test."""
     with slot(endpoint):
         signing = signer(endpoint)
         before_sending()
         places.pay(endpoint)
-        return asyncio.run(_run(endpoint, signing))
+        return asyncio.run(_run(endpoint, signing, type, DATA if data is None else data))
 
 
-async def _run(endpoint: Endpoint, signing: Signer) -> Trial:
+async def _run(endpoint: Endpoint, signing: Signer, type: str, data: dict[str, Any]) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
-    data = {"message": "This is a test. Your endpoint verified it if it answers 2xx."}
-    body = render(event_id, type="webhook.test", data=data, at=datetime.now(UTC))
+    body = render(event_id, type=type, data=data, at=datetime.now(UTC))
     request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
+    request = request._replace(headers=[*request.headers, MARK])
     async with transport() as carrier:
         result = signing.without_secrets(await send(request, transport=carrier))
-    return Trial(event_id=event_id, request=request, request_headers=signing.redacted(request), result=result)
+    return Trial(
+        event_id=event_id, type=type, request=request, request_headers=signing.redacted(request), result=result
+    )
 
 
 # ── what a check-up shares with it ───────────────────────────────────────────────────────────────────────────────────

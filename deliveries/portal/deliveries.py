@@ -1,4 +1,4 @@
-"""What was sent to one endpoint, and one delivery's story. A consumer replays its own failures here."""
+"""What was sent: a list that says why, and one delivery's story. A consumer replays its own failures from here."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -6,56 +6,80 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
-from deliveries.browse.filter import Filter
 from deliveries.console import keyset, story
-from deliveries.models import Delivery
-from deliveries.portal import endpoints, words
+from deliveries.models import Delivery, DeliveryState
+from deliveries.portal import criteria, endpoints, words
+from deliveries.portal.lines import lines
 from deliveries.portal.page import actor, back_to, missing, render
 from subscriptions import ids
-from subscriptions.models import Consumer
+from subscriptions.models import Consumer, Endpoint
+
+# How often a list refreshes itself (seconds).
+_EVERY = 5
+# As many endpoints as a filter offers.
+_MOST_ENDPOINTS = 200
 
 
-def index(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    """All of them or the dead letters: an index has either in the order of the page."""
-    found = endpoints.find(consumer, endpoint)
-    if found is None:
-        return missing(request, consumer, "endpoint")
-    only_dead = request.GET.get("state") == "dead"
-    wanted = Filter(state="dead" if only_dead else None, consumer_id=consumer.id, endpoint_id=found.id)
+def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
+    asked = criteria.read(request.GET, consumer)
+    page = keyset.Page[Delivery]([], None, None) if asked.problems else keyset.deliveries(request, asked.filter)
+    own = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id")[:_MOST_ENDPOINTS]
     return render(
         request,
         consumer,
         "deliveries.html",
-        title="Dead letters" if only_dead else "Deliveries",
-        endpoint=found,
-        only_dead=only_dead,
-        page=keyset.deliveries(request, wanted),
+        title="Dead letters" if asked.values["state"] == "dead" else "Deliveries",
+        section="Deliveries",
+        asked=asked,
+        own=own,
+        states=DeliveryState.values,
+        spans=criteria.WITHIN,
+        page=page,
+        lines=lines(page.rows),
+        # Older pages do not change.
+        every=None if "before" in request.GET or "after" in request.GET else _EVERY,
     )
+
+
+def of_endpoint(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
+    """An address from before: the list has a filter for it."""
+    found = endpoints.find(consumer, endpoint)
+    if found is None:
+        return missing(request, consumer, "endpoint")
+    query = request.GET.copy()
+    query["endpoint"] = found.public_id
+    return back_to(request, f"{reverse('portal:deliveries')}?{query.urlencode()}")
 
 
 def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpResponse:
     found = _find(consumer, delivery)
     if found is None:
         return missing(request, consumer, "delivery")
-    endpoint, event = found.endpoint, found.event
+    endpoint, event, now = found.endpoint, found.event, timezone.now()
     sent = story.sent_body(bytes(event.body) if event.body is not None else None, endpoint)
     chapters = story.chapters(found, list(found.attempts.order_by("number")), sent=sent)
     held = endpoints.is_held(consumer)
-    replayable = found.state in ("delivered", "dead") and endpoint.deleted_at is None and event.body is not None
+    is_final = found.state in (DeliveryState.DELIVERED, DeliveryState.DEAD)
+    replayable = is_final and endpoint.deleted_at is None and event.body is not None
+    last = chapters[-1] if chapters else None
     return render(
         request,
         consumer,
         "delivery.html",
         title="Delivery",
+        section="Deliveries",
         delivery=found,
         endpoint=endpoint,
         event=event,
         chapters=chapters,
         body=story.body_of(sent) if sent is not None else None,
         dead=words.why_dead(found.dead_reason, replayable=replayable) if found.dead_reason else None,
-        next=story.what_next(found, held=held, now=timezone.now()),
-        forgotten=found.attempt_count - len(chapters) if found.state != "in_flight" else 0,
+        next=story.what_next(found, held=held, now=now),
+        forgotten=found.attempt_count - len(chapters) if found.state != DeliveryState.IN_FLIGHT else 0,
         replayable=replayable,
+        advice=words.what_to_do(last.attempt.status_code, last.attempt.error_kind) if last else "",
+        has_failed=last is not None and not last.succeeded,
+        every=None if is_final else _EVERY,
     )
 
 

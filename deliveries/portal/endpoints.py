@@ -1,6 +1,7 @@
 """A consumer's endpoints: all of them with their health, one in full, changed, and looked after."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,18 +15,22 @@ from django.utils import timezone
 from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
+from deliveries.console import chart
 from deliveries.endpoint_tests import check_up, test_event
-from deliveries.models import Delivery
 from deliveries.portal import catalogue, first_steps, forms, words
+from deliveries.portal.lines import newest
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.words import Load
+from deliveries.statistics import figures
 from subscriptions import endpoints
 from subscriptions.guards import targets
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.limits import rate_limit
-from subscriptions.models import CheckUp, Consumer, Endpoint, Hold
+from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Hold
 
 COUNTED_UP_TO = 1000
+# Spans of the charts, the first one unless another is asked for.
+CHARTS = ("24h", "7d", "30d")
 # How often a consumer's people may ask about a URL that they type.
 _URLS_PER_SECOND, _URLS_AT_ONCE = 4, 20
 
@@ -83,7 +88,9 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
-    load, now = _loads([found.id])[found.id], timezone.now()
+    load, now, report = _loads([found.id])[found.id], timezone.now(), check_up.last_report(found)
+    span = figures.RANGES[request.GET["range"] if request.GET.get("range") in CHARTS else CHARTS[0]]
+    entries = figures.series(span, found.id, now=now)
     return render(
         request,
         consumer,
@@ -94,11 +101,26 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         health=words.health(found, load, held=is_held(consumer), now=now),
         dead=load.dead,
         cap=COUNTED_UP_TO,
-        report=check_up.last_report(found),
+        report=report,
+        verified=first_steps.is_verified(report),
         until=endpoints.overlap_until(found, now=now),
-        newest=Delivery.objects.filter(endpoint=found).select_related("event").order_by("-event_id")[:10],
+        secret_since=_secret_since(found),
+        ranges=[figures.RANGES[name] for name in CHARTS],
+        span=span,
+        sums=figures.total(entries),
+        durations=[figures.total(entries).duration(share) for share in (0.5, 0.95)],
+        traffic=chart.traffic(entries, span),
+        times=chart.times(entries, span, of="duration"),
+        backlog=load.due + load.in_flight,
+        lines=newest(found),
         notices=found.notices.exclude(kind="dead").order_by("-id")[:10],
     )
+
+
+def _secret_since(endpoint: Endpoint) -> datetime:
+    """When the current secret was made: with the endpoint, or by its last rotation."""
+    rotated = AuditEntry.objects.filter(target=endpoint.public_id, action="endpoint.secret_rotated")
+    return rotated.order_by("-id").values_list("at", flat=True).first() or endpoint.created_at
 
 
 def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -137,6 +159,10 @@ def resume(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
     return _do(request, consumer, endpoint, actions.resume, done=f"Active again. What waited goes out {waited}.")
 
 
+def expire_secret(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
+    return _do(request, consumer, endpoint, actions.expire_previous_secret, done="The old secret no longer signs.")
+
+
 def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
     found = find(consumer, endpoint)
     if found is None:
@@ -166,7 +192,7 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
         return back_to(request, page_of(found), done="There was no dead letter left to replay.")
     return back_to(
         request,
-        page_of(found),
+        reverse("portal:replay", args=[job.public_id]),
         done=words.replayed(job.matched, is_more=job.matched_is_minimum, how=words.how_it_goes_out(found, held=held)),
     )
 

@@ -39,7 +39,8 @@ def steps(
         ("Verify a request", "Put the secret into your receiver. The check-up sends it a genuine request and a forged"
          " one, and says whether it tells them apart.", page and f"{page}#check-up", "Check-up"),
         ("Receive the first event", "It arrives by itself when something happens from now on; events"
-         " from before are not sent by themselves, and stay in your feed.", "", ""),
+         " from before are not sent by themselves, and stay in your feed.",
+         page and reverse("portal:test", args=[endpoints[0].public_id]), "Send a test event"),
     ]  # fmt: skip
     found = []
     for index, (title, text, address, label) in enumerate(made):

@@ -14,8 +14,11 @@ from subscriptions.models import Consumer, PortalVisit
 # The navigation: the address of each part, and its name.
 SECTIONS = (
     ("portal:home", "Endpoints"),
+    ("portal:deliveries", "Deliveries"),
     ("portal:events", "Events"),
     ("portal:signatures", "Debugger"),
+    ("portal:catch-up", "Catch-up"),
+    ("portal:keys", "API keys"),
 )
 
 

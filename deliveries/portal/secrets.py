@@ -15,6 +15,7 @@ from deliveries.portal import catalogue, forms, words
 from deliveries.portal.door import session_of
 from deliveries.portal.endpoints import find, form_page, page_of
 from deliveries.portal.page import actor, back_to, missing, render
+from deliveries.portal.snippets import snippets
 from subscriptions import endpoints, handover
 from subscriptions.actions.endpoints import create
 from subscriptions.models import Consumer, Endpoint
@@ -70,6 +71,8 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str, token: str) ->
         endpoint=found,
         shown=shown,
         until=endpoints.overlap_until(found, now=timezone.now()),
+        section="Endpoints",
+        snippets=snippets(scheme=found.signature_scheme, url=found.url) if shown else [],
     )
 
 

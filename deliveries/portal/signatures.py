@@ -7,9 +7,12 @@ import time
 
 from django.http import HttpRequest, HttpResponse
 
+from deliveries.console import story
 from deliveries.endpoint_tests import test_event, verify
+from deliveries.models import Attempt
 from deliveries.portal import endpoints
 from deliveries.portal.page import render
+from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
 
 # As much as the largest event takes (characters).
@@ -18,7 +21,10 @@ _LONGEST = 300_000
 
 def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     own = list(Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id"))
-    posted = {name: request.POST.get(name, "")[:_LONGEST] for name in ("headers", "body", "computed", "endpoint")}
+    names = ("headers", "body", "computed", "endpoint")
+    posted = {name: request.POST.get(name, "")[:_LONGEST] for name in names}
+    if request.method != "POST" and (delivery := request.GET.get("delivery")):
+        posted |= _of_delivery(consumer, delivery)
     explanation = None
     if request.method == "POST":
         chosen = endpoints.find(consumer, posted["endpoint"])
@@ -40,3 +46,22 @@ def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         posted=posted,
         explanation=explanation,
     )
+
+
+def _of_delivery(consumer: Consumer, public_id: str) -> dict[str, str]:
+    """A delivery's last request, as the form takes it; nothing for one that is not the consumer's."""
+    uuid = ids.parse("dlv", public_id)
+    if uuid is None:
+        return {}
+    owned = Attempt.objects.filter(delivery_id=uuid, delivery__endpoint__consumer=consumer)
+    last = owned.select_related("delivery__endpoint", "delivery__event").order_by("-number").first()
+    if last is None:
+        return {}
+    endpoint, event = last.delivery.endpoint, last.delivery.event
+    sent = story.sent_body(bytes(event.body) if event.body is not None else None, endpoint)
+    headers = [f"{name}: {value}" for name, value in last.request_headers if str(name).startswith("webhook-")]
+    return {
+        "headers": "\n".join(headers),
+        "body": (sent or b"").decode(errors="replace"),
+        "endpoint": endpoint.public_id,
+    }

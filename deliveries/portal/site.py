@@ -14,7 +14,19 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 
 from deliveries.pages.once import once, parent_of, refuse, visitor_of
-from deliveries.portal import brand, catalogue, deliveries, door, endpoints, secrets, signatures
+from deliveries.portal import (
+    brand,
+    catalogue,
+    catch_up,
+    deliveries,
+    door,
+    endpoints,
+    keys,
+    replays,
+    secrets,
+    signatures,
+    test_events,
+)
 from deliveries.portal.page import brand_of, closed, enter_as
 from subscriptions import portal
 from subscriptions.audit import TooManyChanges
@@ -41,8 +53,8 @@ def _deed(view: View, *, sends: bool = False) -> View:
     return _inside(view, "POST", sends=sends)
 
 
-def _form(view: View) -> View:
-    return _inside(view, "GET", "HEAD", "POST")
+def _form(view: View, *, sends: bool = False) -> View:
+    return _inside(view, "GET", "HEAD", "POST", sends=sends)
 
 
 def _inside(view: View, *methods: str, sends: bool = False) -> View:
@@ -106,14 +118,27 @@ urlpatterns = [
     path("endpoints/new/", _form(secrets.new), name="endpoint-new"),
     path("endpoints/<str:endpoint>/", _page(endpoints.show), name="endpoint"),
     path("endpoints/<str:endpoint>/edit/", _form(endpoints.edit), name="endpoint-edit"),
-    path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.index), name="endpoint-deliveries"),
+    path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.of_endpoint), name="endpoint-deliveries"),
+    path("endpoints/<str:endpoint>/missed/", _form(replays.missed), name="missed"),
     path("endpoints/<str:endpoint>/pause/", _deed(endpoints.pause), name="pause"),
     path("endpoints/<str:endpoint>/resume/", _deed(endpoints.resume), name="resume"),
     path("endpoints/<str:endpoint>/rotate-secret/", _deed(secrets.rotate), name="rotate-secret"),
+    path("endpoints/<str:endpoint>/expire-secret/", _deed(endpoints.expire_secret), name="expire-secret"),
+    path("endpoints/<str:endpoint>/test/", _form(test_events.new, sends=True), name="test"),
     path("endpoints/<str:endpoint>/secret/<str:token>/", _page(secrets.show), name="secret"),
     path("endpoints/<str:endpoint>/check-up/", _deed(endpoints.check, sends=True), name="check-up"),
     path("endpoints/<str:endpoint>/replay/", _deed(endpoints.replay_dead), name="replay-dead"),
     path("endpoints/<str:endpoint>/delete/", _deed(endpoints.delete), name="endpoint-delete"),
+    path("deliveries/", _page(deliveries.index), name="deliveries"),
     path("deliveries/<str:delivery>/", _page(deliveries.show), name="delivery"),
     path("deliveries/<str:delivery>/replay/", _deed(deliveries.replay), name="delivery-replay"),
+    path("tests/<str:test>/", _page(test_events.show), name="sent-test"),
+    path("catch-up/", _page(catch_up.show), name="catch-up"),
+    path("keys/", _form(keys.index), name="keys"),
+    path("keys/shown/<str:token>/", _page(keys.show), name="key-shown"),
+    path("keys/<str:key>/revoke/", _deed(keys.revoke), name="key-revoke"),
+    path("replays/", _page(replays.index), name="replays"),
+    path("replays/new/", _form(replays.new), name="replay-new"),
+    path("replays/<str:replay>/", _page(replays.show), name="replay"),
+    path("replays/<str:replay>/cancel/", _deed(replays.cancel), name="replay-cancel"),
 ]

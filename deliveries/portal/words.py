@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deliveries.console.words import relative
+from deliveries.models import Replay
+from deliveries.replaying.results import Results
 from subscriptions.endpoints import RotationInProgress
 from subscriptions.models import Endpoint
 
@@ -157,3 +159,48 @@ def _flowing(endpoint: Endpoint, load: Load) -> Health:
     if endpoint.rate_limit_per_second:
         return Health("good", "Working", f"At most {endpoint.rate_limit_per_second} per second go out; {waiting}.")
     return Health("good", "Working", f"Deliveries go out; {waiting} for a worker.")
+
+
+def replay_outcome(job: Replay, found: Results | None) -> str:
+    """`Of 266: 260 delivered, 6 dead again.`"""
+    if not job.matched and not job.replayed:
+        return "Nothing matched, so nothing was sent."
+    if found is None:
+        return f"{job.replayed} sent again."
+    more = "at least " if job.matched_is_minimum else ""
+    parts = [f"{found.delivered} delivered", f"{found.dead_again} dead again" if found.dead_again else ""]
+    left = max(0, job.matched - job.replayed) if job.status == "running" else 0
+    waiting = found.waiting + left
+    parts.append(f"{waiting} still to go" if waiting else "")
+    return f"Of {more}{max(job.matched, job.replayed)}: {', '.join(filter(None, parts))}."
+
+
+# What an answer or an error asks its receiver's people to do.
+_WHAT_TO_DO = {
+    "http_401": "Your receiver did not accept the signature. The debugger names the mistake, the check-up shows it.",
+    "http_403": "Something in front of your receiver forbids it, a firewall perhaps, or the signature was refused.",
+    "http_404": "Nothing listens at this path: compare the URL with your receiver's route.",
+    "http_405": "This path takes no POST: compare the URL with your receiver's route.",
+    "http_400": "Your receiver did not understand the body, or refused the signature. Its log says which.",
+    "http_410": "410 says that you want nothing more. Answer otherwise if that is not so, and resume the endpoint.",
+    "http_413": "Your receiver, or a proxy before it, takes no body of this size: raise its limit.",
+    "http_429": "Your receiver asked us to slow down. Set a rate limit on the endpoint.",
+}  # fmt: skip
+
+
+def what_to_do(status_code: int | None, error_kind: str | None) -> str:
+    if status_code is not None and 200 <= status_code < 300:
+        return ""
+    if error_kind in _WHAT_TO_DO:
+        return _WHAT_TO_DO[error_kind]
+    if status_code is not None and 300 <= status_code < 400:
+        return "Redirects are never followed: set the endpoint's URL to the place it redirects to."
+    if status_code is not None and status_code >= 500:
+        return "Your receiver failed on it: its own log of that moment says why. Fix it, then replay."
+    if error_kind and "timeout" in error_kind:
+        return "Answer first and work afterwards: keep the event, reply 200, then do the rest."
+    if error_kind in ("tls", "tls_failed"):
+        return "The certificate or the handshake failed: check that it is valid and complete for this host."
+    if error_kind:
+        return "No answer came. Check that the URL is reachable from the internet."
+    return ""

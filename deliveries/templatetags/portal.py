@@ -13,7 +13,7 @@ register = template.Library()
 
 _TONES = {
     "delivered": "good", "active": "good", "pass": "good", "dead": "bad", "fail": "bad", "disabled": "bad",
-    "pending": "wait", "warn": "wait", "paused": "wait", "in_flight": "live",
+    "pending": "wait", "warn": "wait", "paused": "wait", "in_flight": "live", "running": "live", "done": "good",
 }  # fmt: skip
 
 
@@ -38,7 +38,19 @@ def pill(state: str) -> SafeString:
 
 
 @register.filter
-def ms(value: float) -> str:
+def spaced(name: str) -> str:
+    """`in_flight` → `in flight`."""
+    return name.replace("_", " ")
+
+
+@register.filter
+def percent(share: float) -> str:
+    """Never 100 % while something failed."""
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
+
+
+@register.filter
+def ms(value: float | None) -> str:
     return words.milliseconds(value)
 
 

@@ -45,7 +45,7 @@ READS: dict[str, set[str]] = {
     "subscriptions.reencrypt": set(),
     "deliveries.lifecycle": {"backlog"},
     "deliveries.replay": {"TooManyReplays"},
-    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer"},
+    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer", "TYPE", "DATA"},
     "deliveries.endpoint_tests.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.

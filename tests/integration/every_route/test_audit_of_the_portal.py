@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from deliveries import lifecycle
+from deliveries import lifecycle, replay
+from deliveries.browse.filter import Filter
 from deliveries.portal import site
-from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit
+from subscriptions import endpoints, keys
+from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit, Role
 from tests.audit import entries
 from tests.console import dead_letters
 from tests.portal import inside, link
 from tests.receiver import Receiver
+from tests.walk import accept, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,15 +43,26 @@ DEEDS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "check-up": ({}, "endpoint.checked_up", "{endpoint}", 1),
     "replay-dead": ({}, "replay.started", "{new}", 2),
     "endpoint-delete": ({}, "endpoint.deleted", "{endpoint}", 1),
+    "expire-secret": ({}, "endpoint.previous_secret_expired", "{endpoint}", 1),
+    "test": ({"type": "webhook.test", "data": "{}"}, "endpoint.tested", "{endpoint}", 1),
+    "keys": ({"scopes": "events:read", "ends": "7"}, "key.issued", "{new}", 1),
+    "key-revoke": ({}, "key.revoked", "{key}", 1),
+    "missed": ({"within": "7d"}, "replay.started", "{new}", 1),
+    "replay-new": ({"state": "dead"}, "replay.started", "{new}", 2),
+    "replay-cancel": ({}, "replay.cancelled", "{replay}", 2),
     "delivery-replay": ({}, "delivery.replayed", "{delivery}", 1),
 }
 
 
 def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
+    accept(acme, type="order.made")
     endpoint, [delivery, _] = dead_letters(acme, 2, url=receiver.url)
+    key, _ = keys.issue(role=Role.CONSUMER, consumer=acme)
+    job = replay.start(Filter(consumer_id=acme.id), consumer=acme, rate_per_second=1, requested_by="test", why="")
     token = link(acme).split("/")[3]
     return {
         "consumer": acme.public_id, "endpoint": endpoint.public_id, "delivery": delivery.public_id, "token": token,
+        "replay": job.public_id, "key": key.public_id, "test": "tst_0", "type": "invoice.paid", "colour": "3451d1",
     }  # fmt: skip
 
 
@@ -56,8 +70,12 @@ def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
 def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Consumer, receiver: Receiver) -> None:
     given: dict[str, Any] = things(acme, receiver)
     client = Client() if name == "enter" else inside(acme)
+    if name == "expire-secret":
+        endpoints.rotate_secret(Endpoint.objects.order_by("id")[0], overlap_seconds=60)
+    if name == "missed":
+        given["endpoint"] = new_endpoint(acme, event_types=["order.*"]).public_id
     if name == "resume":
-        lifecycle.pause(Endpoint.objects.get(), reason="for the test")
+        lifecycle.pause(Endpoint.objects.order_by("id")[0], reason="for the test")
     AuditEntry.objects.all().delete()
     form, action, target, count = DEEDS[name]
 
@@ -82,7 +100,7 @@ def test_s16_every_address_that_takes_a_post_is_described_here(acme: Consumer, r
 def test_s16_what_changed_nothing_leaves_none(acme: Consumer, receiver: Receiver) -> None:
     given = things(acme, receiver)
     client = inside(acme)
-    lifecycle.pause(Endpoint.objects.get(), reason="for the test")
+    lifecycle.pause(Endpoint.objects.order_by("id")[0], reason="for the test")
     AuditEntry.objects.all().delete()
 
     client.post(PATHS["signatures"], {"secret": "whsec_x"})

@@ -15,8 +15,8 @@ from deliveries.console.site import DEED
 from deliveries.models import Delivery
 from deliveries.pages.once import FIELD
 from deliveries.portal import site
-from subscriptions import endpoints, event_types
-from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit
+from subscriptions import endpoints, event_types, keys
+from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit, Role
 from tests.console import dead_letters, logged_in, on_the_map
 from tests.forms import form_to, forms_on
 from tests.ledger import ledger
@@ -49,6 +49,15 @@ def _open_breaker(given: Given) -> None:
     given["endpoint"] = dead_letters(given["acme"], 25)[0].public_id
 
 
+def _rotate(given: Given) -> None:
+    endpoints.rotate_secret(Endpoint.objects.get(id=given["endpoint_uuid"]), overlap_seconds=60)
+
+
+def _come_late(given: Given) -> None:
+    """An endpoint that has missed what came before it."""
+    given["endpoint"] = new_endpoint(given["acme"]).public_id
+
+
 def _hold(given: Given) -> None:
     given["operator"].post("/admin/switches/on/", {"scope": "everything", "why": "test"})
 
@@ -65,6 +74,13 @@ PORTAL = [
     Sent("replay-dead", ENDPOINT, f"{ENDPOINT}replay/"),
     Sent("endpoint-delete", ENDPOINT, f"{ENDPOINT}delete/"),
     Sent("delivery-replay", DELIVERY, f"{DELIVERY}replay/"),
+    Sent("expire-secret", ENDPOINT, f"{ENDPOINT}expire-secret/", before=_rotate),
+    Sent("test", f"{ENDPOINT}test/", ""),
+    Sent("keys", "/portal/keys/", "", {"scopes": "events:read"}),
+    Sent("key-revoke", "/portal/keys/", "/portal/keys/{key}/revoke/"),
+    Sent("missed", f"{ENDPOINT}missed/", "", before=_come_late),
+    Sent("replay-new", "/portal/replays/new/?state=dead", "", {"state": "dead"}),
+    Sent("replay-cancel", "/portal/replays/{replay}/", "/portal/replays/{replay}/cancel/"),
 ]
 WHY = {"why": "for the test"}
 ON_ENDPOINT, ON_DELIVERY, ON_PENDING = (
@@ -125,7 +141,7 @@ def given(acme: Consumer, receiver: Receiver) -> Given:
         "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id, "consumer_uuid": acme.id,
         "delivery": delivery.public_id, "pending": Delivery.objects.get(endpoint=waiting).public_id,
         "event": delivery.event_id, "consumer": acme.public_id, "replay": job.public_id, "receiver": receiver,
-        "user": colleague.pk, "type": "never.used",
+        "user": colleague.pk, "type": "never.used", "key": keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id,
         "operator": logged_in("olga", group="Operators", is_superuser=True),
     }  # fmt: skip
 

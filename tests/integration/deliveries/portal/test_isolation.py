@@ -12,13 +12,19 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from deliveries import replay
+from deliveries.actions import manual_sends
+from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up
+from deliveries.models import SentTest
 from deliveries.portal import site
-from subscriptions import consumers, event_types
-from subscriptions.models import Consumer, EventType
+from subscriptions import consumers, event_types, keys
+from subscriptions.audit import Actor
+from subscriptions.models import Consumer, EventType, Role
 from tests.console import dead_letters
 from tests.ledger import ledger
 from tests.portal import inside
+from tests.receiver import running_receiver
 from tests.walk import answering
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +35,7 @@ PATHS = ["/portal/" + re.sub("<str:([a-z]+)>", r"{\1}", str(pattern.pattern)) fo
 OUTSIDE = ("/portal/enter/{token}/", "/portal/left/", "/portal/brand/{colour}.css")
 INSIDE = [path for path in PATHS if path not in OUTSIDE]
 # What is published is every consumer's.
-EVERYBODYS = ("/portal/events/{type}/",)
+EVERYBODYS = ("/portal/events/{type}/", "/portal/keys/shown/{token}/")
 OWNED = [path for path in INSIDE if "{" in path and path not in EVERYBODYS]
 EVERY_CALL = list(product(INSIDE, ["GET", "POST"]))
 # A form that each POST takes; empty where it needs none.
@@ -47,9 +53,18 @@ QUERIES = {
     "/portal/events/{type}/": 3,
     "/portal/endpoints/check-url/": 1,
     "/portal/endpoints/new/": 2,
-    "/portal/endpoints/{endpoint}/": 8,
+    "/portal/endpoints/{endpoint}/": 11,
+    "/portal/endpoints/{endpoint}/test/": 5,
+    "/portal/tests/{test}/": 2,
+    "/portal/catch-up/": 1,
+    "/portal/keys/": 2,
+    "/portal/keys/shown/{token}/": 4,
     "/portal/endpoints/{endpoint}/edit/": 3,
-    "/portal/endpoints/{endpoint}/deliveries/": 5,
+    "/portal/endpoints/{endpoint}/missed/": 6,
+    "/portal/deliveries/": 6,
+    "/portal/replays/": 2,
+    "/portal/replays/new/": 5,
+    "/portal/replays/{replay}/": 3,
     "/portal/endpoints/{endpoint}/secret/{token}/": 5,
     "/portal/deliveries/{delivery}/": 4,
 }
@@ -60,9 +75,17 @@ def things(consumer: Consumer, count: int = 1) -> dict[str, str]:
     check_up.run(endpoint, transport=answering(401))
     if not EventType.objects.filter(declared_at__isnull=False).exists():
         event_types.create(name="invoice.paid", versions=[{"api_version": "1", "schema": {"type": "object"}}])
+    with running_receiver() as receiver:
+        type(endpoint).objects.filter(id=endpoint.id).update(url=receiver.url)
+        endpoint.refresh_from_db()
+        manual_sends.send_test(endpoint, actor=Actor.of_user("olga"), why="")
+    key, _ = keys.issue(role=Role.CONSUMER, consumer=consumer)
+    wanted = Filter(consumer_id=consumer.id)
+    job = replay.start(wanted, consumer=consumer, rate_per_second=1, requested_by="test", why="")
     return {
         "endpoint": endpoint.public_id, "delivery": deliveries[0].public_id, "token": "nonsense",
-        "type": "invoice.paid", "colour": "3451d1",
+        "type": "invoice.paid", "colour": "3451d1", "replay": job.public_id,
+        "test": SentTest.objects.get(endpoint=endpoint).public_id, "key": key.public_id,
     }  # fmt: skip
 
 
@@ -108,7 +131,8 @@ def test_s12_the_owner_finds_what_others_do_not(acme: Consumer) -> None:
     client = inside(acme)
     statuses = {path: client.get(path.format(**given)).status_code for path in OWNED}
     assert {path for path, status in statuses.items() if status == 200} == {path for path in QUERIES if path in OWNED}
-    assert set(statuses.values()) == {200, 405}
+    assert {path for path, status in statuses.items() if status == 302} == {"/portal/endpoints/{endpoint}/deliveries/"}
+    assert set(statuses.values()) == {200, 302, 405}
 
 
 def test_s12_a_form_without_its_token_is_refused_and_nothing_changes(acme: Consumer) -> None:

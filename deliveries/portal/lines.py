@@ -1,0 +1,37 @@
+"""Deliveries as the rows of a list: each says how its last attempt ended, or why there was none."""
+
+from dataclasses import dataclass
+
+from deliveries.browse.last_attempts import LastAttempt, last_attempts
+from deliveries.console.words import outcome
+from deliveries.models import Delivery, DeliveryState
+from deliveries.portal import words
+from subscriptions.models import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the list."""
+
+    delivery: Delivery
+    # How its last attempt ended, or why it was not attempted.
+    why: str
+    detail: str
+
+
+def lines(rows: list[Delivery]) -> list[Line]:
+    ended = last_attempts(rows)
+    return [Line(row, *_why(row, ended.get(row.id))) for row in rows]
+
+
+def _why(delivery: Delivery, last: LastAttempt | None) -> tuple[str, str]:
+    if last is not None:
+        return outcome(last.status_code, last.error_kind), last.error_detail or ""
+    if delivery.dead_reason:
+        return words.DEAD.get(delivery.dead_reason, (delivery.dead_reason.replace("_", " "), ""))[0], ""
+    return ("being sent" if delivery.state == DeliveryState.IN_FLIGHT else "not attempted yet"), ""
+
+
+def newest(endpoint: Endpoint, *, count: int = 10) -> list[Line]:
+    rows = Delivery.objects.filter(endpoint=endpoint).select_related("event").defer("event__body")
+    return lines(list(rows.order_by("-event_id")[:count]))

@@ -1,0 +1,135 @@
+"""The receivers that the portal hands out, run as they are against live deliveries: both schemes, in a rotation."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deliveries.models import Attempt
+from deliveries.portal import snippets
+from subscriptions import endpoints
+from subscriptions.models import Consumer, Endpoint
+from tests.conftest import PumpRunner
+from tests.local import free_port, wait_until
+from tests.walk import accept
+from webhooks_platform.local import reach
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+
+# What runs a `config.ru` of one lambda, without a gem: enough of Rack for a receiver.
+RACKUP = """
+require "socket"
+require "stringio"
+def run(app) = $app = app
+load ARGV[0]
+server = TCPServer.new("127.0.0.1", Integer(ARGV[1]))
+loop do
+  socket = server.accept
+  next socket.close unless socket.gets
+  env = {}
+  while (line = socket.gets) && line.strip != ""
+    name, value = line.split(":", 2)
+    env["HTTP_" + name.upcase.tr("-", "_")] = value.strip
+  end
+  env["rack.input"] = StringIO.new(socket.read(env["HTTP_CONTENT_LENGTH"].to_i))
+  status, = $app.call(env)
+  socket.write("HTTP/1.1 #{status} Whatever\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
+  socket.close
+end
+"""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    program: str
+    file: str
+    command: Callable[[str, Path, int], list[str]]
+
+
+RUNTIMES = {
+    "python": Runtime(sys.executable, "receiver.py", lambda program, file, port: [program, str(file), str(port)]),
+    "javascript": Runtime("node", "receiver.mjs", lambda program, file, port: [program, str(file), str(port)]),
+    "go": Runtime("go", "receiver.go", lambda program, file, port: [program, "run", str(file), str(port)]),
+    "java": Runtime("java", "Receiver.java", lambda program, file, port: [program, str(file), str(port)]),
+    "php": Runtime("php", "receiver.php", lambda program, file, port: [program, "-S", f"127.0.0.1:{port}", str(file)]),
+    "ruby": Runtime(
+        "ruby", "config.ru", lambda program, file, port: [program, "-e", RACKUP, "--", str(file), str(port)]
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def running(name: str, *, scheme: str, secrets: list[str], home: Path) -> Iterator[int]:
+    runtime = RUNTIMES[name]
+    program, port = shutil.which(runtime.program), free_port()
+    if program is None:
+        pytest.skip(f"no {runtime.program} on the PATH")
+    file = home / runtime.file
+    file.write_text(snippets.code(name, scheme=scheme, url="https://receiver.test/"))
+    env = {**os.environ, "WEBHOOK_SECRET": ",".join(secrets)}
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            runtime.command(program, file, port), env=env, stdout=log, stderr=log, process_group=0
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or reach.listens(f"http://127.0.0.1:{port}"), seconds=90)
+        assert process.poll() is None, (home / "log").read_text()
+        yield port
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait(10)
+
+
+@pytest.mark.parametrize("scheme", ["timestamped", "standard"])
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_receiver_to_copy_takes_what_is_genuine_with_either_secret_and_refuses_the_rest(
+    name: str, scheme: str, acme: Consumer, pump: PumpRunner, tmp_path: Path
+) -> None:
+    endpoint, old = endpoints.create(
+        consumer=acme, url="http://127.0.0.1:1/", signature_scheme=scheme, retry_schedule=[0]
+    )
+    new = endpoints.rotate_secret(endpoint, overlap_seconds=3600).secret
+
+    def status_with(*secrets: str) -> int | None:
+        with running(name, scheme=scheme, secrets=list(secrets), home=tmp_path) as port:
+            Endpoint.objects.filter(id=endpoint.id).update(url=f"http://127.0.0.1:{port}/hook")
+            accept(acme)
+            pump.run()
+        return Attempt.objects.order_by("-started_at").values_list("status_code", flat=True)[0]
+
+    # Who holds the old secret, who holds the new one, who holds both; and who holds another.
+    assert [status_with(old), status_with(new, old), status_with("whsec_b3RoZXI=")] == [204, 204, 401]
+
+
+@pytest.mark.parametrize("scheme", ["timestamped", "standard"])
+def test_the_shell_line_sends_what_a_receiver_takes(scheme: str, tmp_path: Path) -> None:
+    if shutil.which("curl") is None or shutil.which("openssl") is None:
+        pytest.skip("no curl or openssl on the PATH")
+    with running("python", scheme=scheme, secrets=["whsec_c2VjcmV0"], home=tmp_path) as port:
+        code = snippets.code("curl", scheme=scheme, url=f"http://127.0.0.1:{port}/")
+        answers = [
+            subprocess.run(
+                ["sh", "-c", code], env={**os.environ, "WEBHOOK_SECRET": secret}, capture_output=True, check=True
+            ).stdout.split()[1]
+            for secret in ("whsec_c2VjcmV0", "whsec_b3RoZXI=")
+        ]
+    assert answers == [b"204", b"401"]
+
+
+def test_each_of_the_eight_knows_its_scheme_and_none_holds_a_secret() -> None:
+    for scheme in ("timestamped", "standard"):
+        found = snippets.snippets(scheme=scheme, url="https://receiver.test/it's")
+        assert len(found) == 8
+        for each in found:
+            assert ("webhook-timestamp" in each.code.lower().replace("_", "-")) == (
+                scheme == "standard" or each.name == "curl"
+            ), each.name
+            assert "{{" not in each.code
+            assert each.code.count("whsec_…") == 1
+        assert "it's" not in found[-1].code
