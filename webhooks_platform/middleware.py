@@ -68,6 +68,8 @@ class FramedCookies:
     form token has a name of its own: the console's, of the same name, is not partitioned, and both would be sent.
     """
 
+    skips_api = True
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
