@@ -7,6 +7,7 @@ committed in between. The second statement counts under a fresh snapshot, while 
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,14 +16,14 @@ from uuid import UUID
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import args_row
 
-from deliveries.sql import arrays
+from deliveries.sql import arrays, clock
 from deliveries.sql.compact import compact
 
 logger = logging.getLogger(__name__)
 
 LOCK_LANES = """
     -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
-    SELECT set_config('synchronous_commit', 'off', true),
+    SELECT extract(epoch FROM clock_timestamp())::float8, set_config('synchronous_commit', 'off', true),
         set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)
     FROM (
         SELECT endpoint_id FROM subscriptions_lane
@@ -31,7 +32,8 @@ LOCK_LANES = """
         FOR NO KEY UPDATE SKIP LOCKED
     ) locked
 """
-"""Locks the lanes that are open and that nobody else is claiming for, and leaves their ids to the next statement."""
+"""Locks the lanes that are open and that nobody else is claiming for, and leaves their ids to the next statement. Says
+what time it is, too: requests are signed with the database's."""
 
 CLAIM_DUE = compact("""
     WITH lane AS (
@@ -152,6 +154,8 @@ class Claim:
     closed: dict[UUID, float]
     # Asked for, open, but not locked: another worker was claiming for them.
     passed_over: list[UUID]
+    # How far this machine's clock is ahead of the database's (seconds).
+    clock_ahead: float = 0.0
 
 
 async def claim(
@@ -159,6 +163,7 @@ async def claim(
 ) -> Claim:
     """At most `share` deliveries per endpoint and `limit` in all."""
     asked = arrays.uuids(endpoint_ids)
+    before = time.time()
     # What a pipeline sends at once is one transaction, and each statement in it has a snapshot of its own.
     async with connection.pipeline():
         lanes = connection.cursor()
@@ -167,7 +172,9 @@ async def claim(
         await due.execute(CLAIM_DUE, {"lease_id": lease_id, "share": share, "limit": limit}, prepare=True)
         later = connection.cursor()
         await later.execute(FIND_CLOSED, {"endpoint_ids": asked}, prepare=True)
-    locked = set((await lanes.fetchone() or [None])[-1] or [])
+    after = time.time()
+    [database_time, *_, locked_ids] = await lanes.fetchone() or [before, None]
+    locked = set(locked_ids or [])
     closed: dict[UUID, float] = dict(await later.fetchall())
     return Claim(
         deliveries=await due.fetchall(),
@@ -175,6 +182,7 @@ async def claim(
         passed_over=[
             endpoint_id for endpoint_id in endpoint_ids if endpoint_id not in locked and endpoint_id not in closed
         ],
+        clock_ahead=clock.ahead(before=before, database=database_time, after=after),
     )
 
 

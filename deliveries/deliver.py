@@ -105,6 +105,7 @@ class Pump:
         self._roomy.set()
         self._busy_at = time.monotonic()
         self._short_until = 0.0
+        self._clock_ahead = 0.0
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""
@@ -196,6 +197,7 @@ class Pump:
                 continue
             if claimed.deliveries:
                 fail_points.reach("claim.after_commit")
+            self._clock_ahead = claimed.clock_ahead
             self._start(claimed.deliveries)
             passed_over = self._turns.over(turn, claimed)
             self._note_room()
@@ -289,6 +291,7 @@ class Pump:
             schedule=self._options.schedule,
             user_agent=self._options.user_agent,
             is_well=self._outcomes.is_well,
+            clock_ahead=self._clock_ahead,
         )
         if outcome.error_kind == SHORTAGE:
             self._slow_down(outcome.error_detail or "")

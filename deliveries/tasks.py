@@ -19,7 +19,6 @@ import uvloop
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.conf import settings
-from django.utils import timezone
 
 from deliveries import bell, replay, sweep
 from deliveries.deliver import Options, Pump
@@ -28,6 +27,7 @@ from deliveries.pump import database, process
 from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
+from deliveries.sql import clock
 from deliveries.statistics import rollup
 from deliveries.upkeep import announce, heartbeat, overdue, retention
 from subscriptions.guards.targets import policy
@@ -67,7 +67,7 @@ def sweep_due() -> None:
     heartbeat.beat_ran()
     for waits, task in zip(sweep.chores_waiting(), (advance_replays, announce_notices), strict=True):
         if waits:
-            task.apply_async(retry=False, expires=10)
+            task.apply_async(retry=False, expiration=10)
     if _is_swept_by_pumps():
         return
     if sweep.anything_lost():
@@ -118,9 +118,10 @@ def forget() -> None:
         deeds=settings.RETENTION_AUDIT_DAYS,
         deleted_endpoints=settings.RETENTION_DELETED_ENDPOINT_DAYS,
     )
-    logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=timezone.now())})
-    rollup.sum_up(now=timezone.now())
-    rollup.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=timezone.now())
+    now = clock.now()
+    logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=now)})
+    rollup.sum_up(now=now)
+    rollup.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=now)
 
 
 def _is_swept_by_pumps() -> bool:

@@ -265,19 +265,20 @@ FAIL_POINTS_ALLOWED = env.bool("FAIL_POINTS_ALLOWED", default=False)
 CELERY_BEAT_SCHEDULER = "webhooks_platform.beat:Scheduler"
 
 # The sweep as a periodic task: it starts pumps where none runs, and replay jobs and announcements where some wait. A
-# tick that waited too long is worth nothing.
+# tick that waited too long is worth nothing: RabbitMQ drops it after so many seconds, and while ticks pile up in Redis
+# beat sends no more (webhooks_platform/beat.py). Not `expires`, by which a worker whose clock is ahead drops them all.
 CELERY_BEAT_SCHEDULE = {
     "sweep": {
         "task": "deliveries.sweep",
         "schedule": min(DELIVERY_SWEEP_SECONDS, 1),
-        "options": {"expires": 5},
+        "options": {"expiration": 5},
     },
-    "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expires": 30}},
-    "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expires": 600}},
-    "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expires": 600}},
-    "forget-logins": {"task": "console.forget_logins", "schedule": 3600, "options": {"expires": 600}},
-    "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expires": 600}},
-    "forget-keys": {"task": "subscriptions.forget_keys", "schedule": 3600, "options": {"expires": 600}},
+    "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expiration": 30}},
+    "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expiration": 600}},
+    "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expiration": 600}},
+    "forget-logins": {"task": "console.forget_logins", "schedule": 3600, "options": {"expiration": 600}},
+    "forget-visits": {"task": "subscriptions.forget_visits", "schedule": 3600, "options": {"expiration": 600}},
+    "forget-keys": {"task": "subscriptions.forget_keys", "schedule": 3600, "options": {"expiration": 600}},
 }
 
 # ── Who hears of what ────────────────────────────────────────────────────────────────────────────────────────────────

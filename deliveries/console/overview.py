@@ -9,7 +9,6 @@ import redis.exceptions
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 
 from deliveries import bell
 from deliveries.browse import causes
@@ -17,6 +16,7 @@ from deliveries.browse.backlog import Owed, Wait, read_backlog
 from deliveries.console import chart, waiting
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
+from deliveries.sql import clock
 from deliveries.statistics import figures
 from deliveries.upkeep import heartbeat
 from subscriptions.models import Endpoint, Lane
@@ -37,7 +37,7 @@ READ_PUMPS = """
 
 def show(request: HttpRequest) -> HttpResponse:
     span = figures.RANGES.get(request.GET.get("range", ""), figures.RANGES["1h"])
-    now = timezone.now()
+    now = clock.now()
     entries = figures.series(span)
     total = figures.total(entries)
     reasons = causes.reasons()
@@ -97,6 +97,7 @@ def _processes(now: datetime) -> list[dict[str, Any]]:
             "name": name,
             "at": heard[name].at if name in heard else None,
             "is_alive": name in heard and now - heard[name].at < _SILENT_AFTER,
+            "clock_ahead": heard[name].clock_ahead_ms / 1000 if name in heard else 0.0,
         }
         for name in names
     ]
@@ -150,6 +151,12 @@ def _alarms(processes: list[dict[str, Any]], *, broker: dict[str, Any], workers:
     has_worker = any(name["name"].startswith("deliveries") for name in processes if name["is_alive"])
     if silent:
         alarms.append(f"No sign of life from {', '.join(silent)}. Look at that process and its log.")
+    alarms += [
+        f"The clock of {process['name']} differs from the database's by {process['clock_ahead']:+.1f} s."
+        " Look at time synchronisation on that machine."
+        for process in processes
+        if process["is_alive"] and abs(process["clock_ahead"]) > clock.TOLERATED_SECONDS
+    ]
     if not has_worker:
         alarms.append("No delivery worker is alive: events are accepted and kept, but nothing goes out. Start one.")
     if not broker["is_alive"]:

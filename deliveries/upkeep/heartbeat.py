@@ -10,6 +10,7 @@ once, instead of when the lease has run out. Of a worker that was killed, its su
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,6 +20,7 @@ from django.db import connection as django_connection
 from deliveries import bell
 from deliveries.claim import end_leases_of_the_dead
 from deliveries.pump import database, process
+from deliveries.sql import clock
 
 BEAT = "beat"
 EVERY_SECONDS = 5.0
@@ -26,10 +28,10 @@ EVERY_SECONDS = 5.0
 _ERROR_PAUSE = 1.0
 
 BEAT_PULSE = """
-    INSERT INTO deliveries_pulse (name, at) VALUES (%(name)s, now())
-    ON CONFLICT (name) DO UPDATE SET at = now()
+    INSERT INTO deliveries_pulse (name, at, clock_ahead_ms) VALUES (%(name)s, now(), %(clock_ahead_ms)s)
+    ON CONFLICT (name) DO UPDATE SET at = now(), clock_ahead_ms = excluded.clock_ahead_ms
 """
-"""Says that somebody is alive."""
+"""Says that somebody is alive, and how far its clock is ahead of the database's."""
 
 FORGET_SILENT = "DELETE FROM deliveries_pulse WHERE at < now() - interval '1 hour'"
 """Forgets processes of deployments gone by."""
@@ -49,7 +51,19 @@ def beat_ran() -> None:
     if time.monotonic() - _last_beat_at >= EVERY_SECONDS:
         _last_beat_at = time.monotonic()
         with django_connection.cursor() as cursor:
-            cursor.execute(BEAT_PULSE, {"name": BEAT})
+            # Beat's own clock is not known here: only that its message came.
+            cursor.execute(BEAT_PULSE, {"name": BEAT, "clock_ahead_ms": 0})
+
+
+def beat_once(connection: psycopg.Connection, *, name: str, read_clock: Callable[[], float] = time.time) -> float:
+    """Says that this process is alive. Returns how far its clock is ahead of the database's (seconds)."""
+    before = read_clock()
+    [database] = connection.execute(clock.READ).fetchone() or [before]
+    ahead = clock.ahead(before=before, database=database, after=read_clock())
+    if abs(ahead) > clock.TOLERATED_SECONDS:
+        logger.warning("clock.differs", extra={"fields": {"process": name, "ahead_seconds": round(ahead, 3)}})
+    connection.execute(BEAT_PULSE, {"name": name, "clock_ahead_ms": round(ahead * 1000)})
+    return ahead
 
 
 @worker_ready.connect
@@ -70,7 +84,7 @@ def _run(name: str) -> None:
                 while not _ended.is_set():
                     if end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead):
                         bell.ask_for_pump()
-                    connection.execute(BEAT_PULSE, {"name": name})
+                    beat_once(connection, name=name)
                     connection.execute(FORGET_SILENT)
                     _ended.wait(EVERY_SECONDS)
                 connection.execute(SAY_GOODBYE, {"name": name})

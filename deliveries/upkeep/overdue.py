@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
-from django.utils import timezone
 
 from deliveries import feed, lifecycle, replay
 from deliveries.models import Delivery, Lease, Notice, NoticeKind
+from deliveries.sql import clock
 from subscriptions.models import Endpoint, EndpointStatus, Hold, Lane
 
 # An endpoint is warned about after the first, again after the second, and disabled after the third.
@@ -63,7 +63,7 @@ EXPIRE = """
 
 def expire_late(*, default_schedule: list[int]) -> None:
     """Only behind an open breaker: what waits for a person (paused, disabled, held) waits as long as it takes."""
-    now = timezone.now()
+    now = clock.now()
     held = Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=OuterRef("consumer_id")))
     behind = Endpoint.objects.filter(
         ~Exists(held), lane__breaker_open=True, status=EndpointStatus.ACTIVE, deleted_at__isnull=True
@@ -74,7 +74,7 @@ def expire_late(*, default_schedule: list[int]) -> None:
 
 def watch_failing() -> None:
     """Warns early, warns again a day before, and disables an endpoint that has failed for days."""
-    now = timezone.now()
+    now = clock.now()
     stages = [
         (0, WARN_AFTER, "Every delivery has failed for a day."),
         (1, WARN_AGAIN_AFTER, "Every delivery has failed for four days; the endpoint will be disabled in a day."),
@@ -103,7 +103,7 @@ def mind_the_feed() -> None:
 
 def drop_old_leases() -> None:
     """Forgets workers that died long ago; their deliveries were put back by the sweep."""
-    Lease.objects.filter(expires_at__lt=timezone.now() - timedelta(hours=1)).delete()
+    Lease.objects.filter(expires_at__lt=clock.now() - timedelta(hours=1)).delete()
 
 
 @transaction.atomic

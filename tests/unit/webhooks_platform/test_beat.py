@@ -8,6 +8,7 @@ import pytest
 from celery import Celery
 from celery.beat import ScheduleEntry
 from celery.schedules import schedule
+from django.conf import settings
 
 from webhooks_platform.beat import Scheduler
 
@@ -41,3 +42,32 @@ def test_beat_sleeps_until_a_task_is_due_and_sends_it_then(tmp_path: Path) -> No
 
     seconds = [(at - START).total_seconds() for at in beat.sent]
     assert seconds == pytest.approx([1, 2, 3])
+
+
+class Waiting:
+    """A channel to a Redis in whose queue so many messages wait."""
+
+    def __init__(self, count: int) -> None:
+        self.channel = self.client = self
+        self._count = count
+
+    def llen(self, queue: str) -> int:
+        assert queue == "background"
+        return self._count
+
+
+def test_beat_sends_no_more_while_a_hundred_messages_wait(tmp_path: Path) -> None:
+    """They have no time of their own after which they are void: two machines need not agree on the time."""
+    app = Celery(broker="memory://", set_as_current=False, task_default_queue="background")
+    beat = Scheduler(app, schedule_filename=str(tmp_path / "schedule"))
+    entry = ScheduleEntry("sweep", "a.task", START, schedule=schedule(timedelta(seconds=1), app=app), app=app)
+
+    assert beat.apply_async(entry, producer=Waiting(100), advance=False) is None
+    assert not beat._is_full("background", Waiting(99))
+    assert not beat._is_full("background", None)
+    beat.close()
+
+
+def test_no_task_expires_by_a_machines_clock() -> None:
+    """Regression: workers two minutes ahead dropped every message, and nothing was logged."""
+    assert [name for name, entry in settings.CELERY_BEAT_SCHEDULE.items() if "expires" in entry["options"]] == []

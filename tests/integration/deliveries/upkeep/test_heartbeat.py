@@ -1,15 +1,24 @@
 """deliveries/upkeep/heartbeat.py: whose leases end because their worker died on this machine."""
 
+import asyncio
+import logging
 import subprocess
 import sys
+import time
 from uuid import UUID
 
+import httpx
 import psycopg
 import pytest
+from django.test import Client
 
 from deliveries.claim import end_leases_of_the_dead, renew_lease
-from deliveries.models import Lease
+from deliveries.console import overview
+from deliveries.models import Lease, Pulse
 from deliveries.pump import database, process
+from deliveries.pump.attempt import attempt
+from deliveries.sql import clock
+from deliveries.upkeep import heartbeat
 from subscriptions import ids
 from subscriptions.models import Consumer
 from tests.integration.deliveries.test_sweep import recovered
@@ -55,3 +64,66 @@ def test_where_processes_cannot_be_told_apart_no_lease_ends_early() -> None:
     lease_of("")
     with psycopg.connect(database.conninfo(), autocommit=True) as connection:
         assert end_leases_of_the_dead(connection, place="", is_dead=lambda known: True) == 0
+
+
+# ── clocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("ahead_seconds", [3600, -3600])
+def test_a_worker_whose_clock_differs_says_so_in_log_row_readyz_and_console(
+    ahead_seconds: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with psycopg.connect(database.conninfo(), autocommit=True) as connection, caplog.at_level(logging.WARNING):
+        heartbeat.beat_once(connection, name="deliveries1@here", read_clock=lambda: time.time() + ahead_seconds)
+
+    assert caplog.messages == ["clock.differs"]
+    pulse = Pulse.objects.get()
+    assert pulse.clock_ahead_ms == pytest.approx(ahead_seconds * 1000, abs=60_000)
+    assert str(Client().get("/readyz").json()["clock"]).startswith(f"differs by {'+' if ahead_seconds > 0 else '-'}3")
+    [alarm] = [alarm for alarm in overview_alarms() if "clock" in alarm]
+    assert alarm.startswith("The clock of deliveries1@here differs")
+
+
+def test_a_worker_whose_clock_agrees_says_nothing_and_readyz_is_content(caplog: pytest.LogCaptureFixture) -> None:
+    with psycopg.connect(database.conninfo(), autocommit=True) as connection, caplog.at_level(logging.WARNING):
+        assert heartbeat.beat_once(connection, name="deliveries1@here") == pytest.approx(0, abs=1)
+
+    assert caplog.messages == []
+    assert Client().get("/readyz").json()["clock"] == "ok"
+    assert [alarm for alarm in overview_alarms() if "clock" in alarm] == []
+
+
+def overview_alarms() -> list[str]:
+    processes = overview._processes(clock.now())
+    return overview._alarms(processes, broker={"is_alive": True}, workers=None)
+
+
+def test_w05_requests_are_signed_with_the_databases_time_whatever_the_workers_clock_says(acme: Consumer) -> None:
+    """Regression: 744 requests were signed an hour off."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    [delivery] = claim_for(endpoint).deliveries
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200)
+
+    outcome = asyncio.run(
+        attempt(
+            delivery,
+            transport=httpx.MockTransport(answer),
+            schedule=[0],
+            user_agent="ours/1",
+            is_well=lambda _: True,
+            clock_ahead=3600.0,  # as the claim found it
+        )
+    )
+
+    database_time = clock.now()
+    assert int(sent[0].headers["webhook-timestamp"]) + 3600 == pytest.approx(database_time.timestamp(), abs=60)
+    assert (outcome.started_at - database_time).total_seconds() + 3600 == pytest.approx(0, abs=60)
+
+
+def test_a_claim_says_how_far_this_machines_clock_is_ahead(acme: Consumer) -> None:
+    assert claim_for(new_endpoint(acme)).clock_ahead == pytest.approx(0, abs=1)
