@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection, Connection
@@ -22,12 +22,16 @@ from deliveries.sql.compact import compact
 logger = logging.getLogger(__name__)
 
 LOCK_LANES = """
-    -- A claim lost to a crash of the server is a claim nobody holds: the rows are pending again. No need to wait.
-    SELECT extract(epoch FROM clock_timestamp())::float8, set_config('synchronous_commit', 'off', true),
+    SELECT extract(epoch FROM clock_timestamp())::float8,
+        EXISTS (SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at <= statement_timestamp()),
         set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)
     FROM (
         SELECT endpoint_id FROM subscriptions_lane
         WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[]) AND opens_at <= statement_timestamp()
+            -- Claimed under a lease that is over, it would be taken for lost at once, and sent twice.
+            AND NOT EXISTS (
+                SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at <= statement_timestamp()
+            )
         ORDER BY endpoint_id
         FOR NO KEY UPDATE SKIP LOCKED
     ) locked
@@ -156,6 +160,8 @@ class Claim:
     passed_over: list[UUID]
     # How far this machine's clock is ahead of the database's (seconds).
     clock_ahead: float = 0.0
+    # Nothing was claimed: the lease has run out, and has to be renewed first.
+    lease_is_over: bool = False
 
 
 async def claim(
@@ -167,13 +173,14 @@ async def claim(
     # What a pipeline sends at once is one transaction, and each statement in it has a snapshot of its own.
     async with connection.pipeline():
         lanes = connection.cursor()
-        await lanes.execute(LOCK_LANES, {"endpoint_ids": asked}, prepare=True)
+        await lanes.execute(LOCK_LANES, {"endpoint_ids": asked, "lease_id": lease_id}, prepare=True)
         due = connection.cursor(binary=True, row_factory=args_row(Claimed))
         await due.execute(CLAIM_DUE, {"lease_id": lease_id, "share": share, "limit": limit}, prepare=True)
         later = connection.cursor()
         await later.execute(FIND_CLOSED, {"endpoint_ids": asked}, prepare=True)
     after = time.time()
-    [database_time, *_, locked_ids] = await lanes.fetchone() or [before, None]
+    row: Any = await lanes.fetchone()
+    [database_time, lease_is_over, _, locked_ids] = row
     locked = set(locked_ids or [])
     closed: dict[UUID, float] = dict(await later.fetchall())
     return Claim(
@@ -183,6 +190,7 @@ async def claim(
             endpoint_id for endpoint_id in endpoint_ids if endpoint_id not in locked and endpoint_id not in closed
         ],
         clock_ahead=clock.ahead(before=before, database=database_time, after=after),
+        lease_is_over=lease_is_over,
     )
 
 

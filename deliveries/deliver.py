@@ -106,6 +106,7 @@ class Pump:
         self._busy_at = time.monotonic()
         self._short_until = 0.0
         self._clock_ahead = 0.0
+        self._watch = sweep.Watch(lease_seconds=options.lease_seconds, renew_seconds=options.renew_seconds)
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""
@@ -197,7 +198,14 @@ class Pump:
                 continue
             if claimed.deliveries:
                 fail_points.reach("claim.after_commit")
+            self._watch.answered()
             self._clock_ahead = claimed.clock_ahead
+            if claimed.lease_is_over:
+                # This process or the database was away for longer than a lease lasts.
+                logger.warning("lease.ran_out")
+                await insist(self._pool, self._renew_lease)
+                self._make_ready(turn.endpoint_ids)
+                continue
             self._start(claimed.deliveries)
             passed_over = self._turns.over(turn, claimed)
             self._note_room()
@@ -363,7 +371,12 @@ class Pump:
         """What one pump finds, all share."""
         plenty = await self._listener.has_plenty(at_hand=len(self._turns.ready))
         async with borrow(self._pool) as connection:
-            await sweep.recover_lost(connection, schedule=list(self._options.schedule), breaker=self._options.breaker)
+            await sweep.recover_lost(
+                connection,
+                schedule=list(self._options.schedule),
+                breaker=self._options.breaker,
+                believes=self._watch.believes,
+            )
             due = [] if plenty else await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT)
         if due and not await self._listener.share(due):
             self._make_ready(due)
@@ -374,6 +387,7 @@ class Pump:
             try:
                 async with borrow(self._pool) as connection:
                     await self._renew_lease(connection)
+                    self._watch.answered()
                     await self._end_retired_leases(connection)
             except psycopg.Error as error:
                 logger.warning("lease.failed", extra={"fields": {"error": repr(error)}})

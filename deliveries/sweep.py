@@ -3,6 +3,8 @@
 It needs no Redis. Running it twice at once, or twice as often, does no harm.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -27,16 +29,18 @@ FIND_LOST = """
     FROM deliveries_delivery delivery
     JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
     WHERE delivery.state = 'in_flight' AND NOT EXISTS (
-        SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
+        SELECT FROM deliveries_lease lease
+        WHERE lease.id = delivery.leased_by AND (lease.expires_at > now() OR NOT %(expired_too)s)
     )
     LIMIT %(limit)s
 """
-"""Deliveries in flight whose worker's lease has run out."""
+"""Deliveries in flight whose worker's lease was ended or, with `expired_too`, has run out."""
 
 LOCK_LOST = """
     SELECT delivery.id, delivery.attempt_count FROM deliveries_delivery delivery
     WHERE delivery.id = ANY (%(ids)s) AND delivery.state = 'in_flight' AND NOT EXISTS (
-        SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
+        SELECT FROM deliveries_lease lease
+        WHERE lease.id = delivery.leased_by AND (lease.expires_at > now() OR NOT %(expired_too)s)
     )
     FOR UPDATE SKIP LOCKED
 """
@@ -104,14 +108,57 @@ class Lost:
         return (self.consumer_id, self.ordering_key) if self.ordering_key is not None else None
 
 
-async def recover_lost(connection: AsyncConnection, *, schedule: list[int], breaker: Breaker) -> int:
-    """Puts the deliveries of dead workers back. The lost attempt counts: it may well have reached the receiver."""
+class Watch:
+    """Whether a lease that has run out says that its worker is dead. Kept by whoever sweeps, for life.
+
+    While the database was away or frozen, nobody could renew. So after it was silent for half of a lease, and after a
+    start, all have the time of two renewals first. Leases that were ended by somebody are believed at any time.
+    """
+
+    def __init__(
+        self, *, lease_seconds: float, renew_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._longest_silence = lease_seconds / 2
+        self._renewal = 2 * renew_seconds
+        self._clock = clock
+        self._answered_at = clock()
+        self._believes_from = clock() + renew_seconds
+
+    def answered(self) -> None:
+        """The database did."""
+        now = self._clock()
+        if now - self._answered_at > self._longest_silence:
+            self._believes_from = now + self._renewal
+        self._answered_at = now
+
+    def believes(self) -> bool:
+        """To be asked when the database has just answered."""
+        self.answered()
+        return self._clock() >= self._believes_from
+
+
+async def recover_lost(
+    connection: AsyncConnection,
+    *,
+    schedule: list[int],
+    breaker: Breaker,
+    believes: Callable[[], bool] = lambda: True,
+) -> int:
+    """Puts the deliveries of dead workers back. The lost attempt counts: it may well have reached the receiver.
+
+    `believes` says whether leases that have run out count; see Watch.
+    """
     recovered = 0
     while True:
         async with connection.transaction():
+            await connection.execute("SELECT")  # a database that was frozen answers this late
+            expired_too = believes()
+            lost = await _lock_lost(connection, expired_too=expired_too)
+            if expired_too and not believes():
+                break  # it was frozen in between, and looked at the leases after
             now = datetime.now(UTC)
-            lost = [_lost(row, schedule=schedule, now=now) for row in await _lock_lost(connection)]
-            settled_count = await _settle_lost(connection, lost, breaker=breaker) if lost else 0
+            outcomes = [_lost(row, schedule=schedule, now=now) for row in lost]
+            settled_count = await _settle_lost(connection, outcomes, breaker=breaker) if outcomes else 0
         recovered += settled_count
         if settled_count < _BATCH:
             break
@@ -130,16 +177,17 @@ async def _settle_lost(connection: AsyncConnection, lost: list[Outcome], *, brea
         return sum([await _settle_lost(connection, [each], breaker=breaker) for each in lost])
 
 
-async def _lock_lost(connection: AsyncConnection) -> list[Lost]:
+async def _lock_lost(connection: AsyncConnection, *, expired_too: bool) -> list[Lost]:
     """Their ordering keys first, as settling does: the other way round, a late settler and this could deadlock. A key
     that somebody holds waits for the next sweep, and holds up no others."""
     cursor = connection.cursor(row_factory=class_row(Lost))
-    found = {row.id: row for row in await (await cursor.execute(FIND_LOST, {"limit": _BATCH})).fetchall()}
+    wanted = {"limit": _BATCH, "expired_too": expired_too}
+    found = {row.id: row for row in await (await cursor.execute(FIND_LOST, wanted)).fetchall()}
     if not found:
         return []
     held_keys = await lock_free_keys(connection, {row.ordering for row in found.values() if row.ordering})
     found = {lost_id: row for lost_id, row in found.items() if row.ordering not in held_keys}
-    locked = await (await connection.execute(LOCK_LOST, {"ids": list(found)})).fetchall()
+    locked = await (await connection.execute(LOCK_LOST, {"ids": list(found), "expired_too": expired_too})).fetchall()
     return [found[lost_id] for lost_id, number in locked if found[lost_id].number == number]
 
 

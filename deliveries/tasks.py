@@ -65,9 +65,10 @@ def deliver_due() -> None:
 def sweep_due() -> None:
     """Wakes the pumps for due work that no message announced, puts back what dead workers held, starts what waits."""
     heartbeat.beat_ran()
+    _watch().answered()
     for waits, task in zip(sweep.chores_waiting(), (advance_replays, announce_notices), strict=True):
         if waits:
-            task.apply_async(retry=False, expiration=10)
+            task.apply_async(retry=False, expiration=10)  # type: ignore[call-arg]  # kombu knows it
     if _is_swept_by_pumps():
         return
     if sweep.anything_lost():
@@ -134,7 +135,15 @@ def _is_swept_by_pumps() -> bool:
 
 async def _recover_lost() -> None:
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-        await sweep.recover_lost(connection, schedule=settings.DELIVERY_RETRY_SCHEDULE, breaker=breaker())
+        await sweep.recover_lost(
+            connection, schedule=settings.DELIVERY_RETRY_SCHEDULE, breaker=breaker(), believes=_watch().believes
+        )
+
+
+@lru_cache(maxsize=1)
+def _watch() -> sweep.Watch:
+    lease_seconds, renew_seconds = settings.DELIVERY_LEASE_SECONDS, settings.DELIVERY_LEASE_RENEW_SECONDS
+    return sweep.Watch(lease_seconds=lease_seconds, renew_seconds=renew_seconds)
 
 
 @lru_cache(maxsize=1)

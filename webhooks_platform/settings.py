@@ -112,6 +112,11 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # Both default to the embedded servers that `make up` starts in .data/.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    # The same, but nobody waits for ever for a server that is frozen.
+    DATABASES["default"]["ENGINE"] = "webhooks_platform.postgresql"
+# How long a web process waits for the answer to a statement before the caller hears 503 (seconds). 0: for ever.
+DATABASE_ANSWER_SECONDS = env.float("DATABASE_ANSWER_SECONDS", default=8)
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
 # at its key, which then runs again on a new one (subscriptions/keys.py); an emit looks before it sends
 # (deliveries/accepting/group_commit.py).
@@ -119,7 +124,7 @@ DATABASES["default"]["CONN_MAX_AGE"] = env.int("DATABASE_CONN_MAX_AGE", default=
 DATABASES["default"]["OPTIONS"] = (
     # A server that vanished without a word is noticed within half a minute, instead of after TCP's quarter of an hour.
     {
-        "connect_timeout": 5,
+        "connect_timeout": 3,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,

@@ -10,13 +10,17 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 django.setup(set_prefix=False)
 
+from django.conf import settings  # noqa: E402
+
 from deliveries.api.answer_before_django import AnswerBeforeDjango  # noqa: E402  (needs the apps)
+from subscriptions.limits.answer_deadline import deadline  # noqa: E402
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
 from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.door import Door, InSlot  # noqa: E402  (needs the settings)
 from webhooks_platform.web.long_poll import LongPoll  # noqa: E402  (needs the settings)
 
 refuse_nonsense()
+deadline.seconds = settings.DATABASE_ANSWER_SECONDS or None
 application = Door(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth

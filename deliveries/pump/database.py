@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
 
 from deliveries.pump.pool import Pool
+from subscriptions.limits.answer_deadline import AsyncBoundedConnection
 
 # After a failed statement, before the next try (seconds).
 _ERROR_PAUSE = 0.5
@@ -40,7 +41,7 @@ def session() -> dict[str, Any]:
 
 
 def new_pool() -> Pool:
-    return Pool(partial(psycopg.AsyncConnection.connect, impatient_conninfo(), **session()))
+    return Pool(partial(AsyncBoundedConnection.connect, impatient_conninfo(), **session()))
 
 
 def impatient_conninfo() -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from psycopg import AsyncConnection
 
 from deliveries import claim as step
-from deliveries.claim import Claimed, claim
+from deliveries.claim import Claimed, claim, renew_lease
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
@@ -259,7 +259,7 @@ def test_an_endpoint_another_worker_is_claiming_for_is_passed_over_at_once(acme:
 
     async def main() -> step.Claim:
         async with await connect() as theirs, await connect() as ours, theirs.transaction():
-            await theirs.execute(step.LOCK_LANES, {"endpoint_ids": [taken.id]})
+            await theirs.execute(step.LOCK_LANES, {"endpoint_ids": [taken.id], "lease_id": ids.new_uuid()})
             return await claim(ours, endpoint_ids=[taken.id, free.id], lease_id=ids.new_uuid(), share=10, limit=10)
 
     claimed = asyncio.run(main())
@@ -454,3 +454,19 @@ def test_w15_a_head_that_failed_keeps_its_key_waiting(acme: Consumer) -> None:
     pass_time(seconds=61)
     [again] = claim_for(endpoint).deliveries
     assert (again.id, again.number) == (head.id, 2)
+
+
+def test_nothing_is_claimed_under_a_lease_that_is_over(acme: Consumer) -> None:
+    """Regression: a worker that woke up after its lease had run out claimed deliveries that counted as lost at once."""
+    endpoint, lease_id = new_endpoint(acme), ids.new_uuid()
+    accept(acme, 2)
+    with_connection(lambda own: renew_lease(own, lease_id=lease_id, worker="here:1", seconds=10))
+    assert len(claim_for(endpoint, lease_id=lease_id, limit=1).deliveries) == 1
+    pass_time(seconds=11)
+
+    late = claim_for(endpoint, lease_id=lease_id)
+    assert (late.deliveries, late.lease_is_over) == ([], True)
+
+    with_connection(lambda own: renew_lease(own, lease_id=lease_id, worker="here:1", seconds=10))
+    again = claim_for(endpoint, lease_id=lease_id)
+    assert (len(again.deliveries), again.lease_is_over) == (1, False)

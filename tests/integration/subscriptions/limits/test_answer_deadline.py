@@ -1,0 +1,100 @@
+"""subscriptions/limits/answer_deadline.py: statements to a server that hangs, held by a lock instead of a signal."""
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.errors import LockNotAvailable
+
+from deliveries.pump import database
+from subscriptions.limits.answer_deadline import (
+    AsyncBoundedConnection,
+    BoundedConnection,
+    Deadline,
+    NoAnswer,
+    deadline,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# Waits for ever: nobody answers, as a frozen server does.
+HANG = "SELECT pg_advisory_lock(4711)"
+
+
+@pytest.fixture
+def held() -> Iterator[None]:
+    """Whoever asks for the lock hangs."""
+    with psycopg.connect(database.conninfo(), autocommit=True) as holder:
+        holder.execute(HANG)
+        yield
+
+
+@pytest.fixture
+def own_deadline() -> Iterator[Deadline]:
+    """This process's, as it was when the test is over."""
+    yield deadline
+    deadline.seconds = None
+    deadline.kept()
+
+
+def bounded() -> psycopg.Connection:
+    return BoundedConnection.connect(database.conninfo(), autocommit=True, options="-c lock_timeout=60000")
+
+
+def test_a_statement_without_an_answer_ends_in_time_and_its_connection_with_it(
+    held: None, own_deadline: Deadline
+) -> None:
+    """Regression: while PostgreSQL was frozen, callers waited until they gave up."""
+    own_deadline.seconds = 0.2
+    connection = bounded()
+
+    with pytest.raises(NoAnswer):
+        connection.execute(HANG)
+
+    assert connection.closed
+
+
+def test_until_one_is_answered_again_the_others_wait_for_a_moment_only(held: None, own_deadline: Deadline) -> None:
+    own_deadline.seconds = 3600
+    own_deadline.missed()
+    assert own_deadline.left() == 1
+
+    with bounded() as connection:
+        connection.execute("SELECT 1")
+
+    assert own_deadline.left() == 3600
+
+
+def test_without_a_limit_a_statement_takes_as_long_as_it_likes(held: None, own_deadline: Deadline) -> None:
+    own_deadline.missed()
+    assert own_deadline.left() is None
+    with bounded() as connection, pytest.raises(LockNotAvailable):
+        connection.execute("SET lock_timeout = 200")
+        connection.execute(HANG)
+
+
+def test_after_a_connection_was_refused_the_next_one_hears_at_once() -> None:
+    own = Deadline()
+    own.seconds = 8
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        own.connect(conninfo=database.conninfo(), dbname="none")
+
+    with pytest.raises(NoAnswer):
+        own.connect(conninfo=database.conninfo())
+
+
+def test_a_pumps_statement_without_an_answer_ends_in_time(held: None) -> None:
+    async def main() -> None:
+        own = await AsyncBoundedConnection.connect(database.conninfo(), autocommit=True)
+        own.answer_seconds = 0.2
+        await own.execute("SET lock_timeout = 60000")
+        with pytest.raises(NoAnswer):
+            await own.execute(HANG)
+        assert own.closed
+
+    asyncio.run(main())
+
+
+def test_management_commands_and_migrations_have_no_limit() -> None:
+    assert deadline.left() is None

@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, on connections with a deadline (subscriptions/limits/answer_deadline.py)."""
