@@ -6,7 +6,7 @@ from django.apps import AppConfig
 from django.conf import settings
 
 from deliveries.sql import arrays
-from subscriptions import fail_points
+from subscriptions import counting, fail_points
 
 
 class DeliveriesConfig(AppConfig):
@@ -16,3 +16,6 @@ class DeliveriesConfig(AppConfig):
         arrays.teach_psycopg()
         if settings.FAIL_POINTS_DIR and (settings.FAIL_POINTS_ALLOWED or settings.DEBUG):
             fail_points.turn_on(Path(settings.FAIL_POINTS_DIR))
+        from deliveries.statistics import deltas  # needs the models
+
+        counting.write_with(deltas.write)

@@ -31,7 +31,6 @@ from deliveries.pump.ready_queue import PER_CLAIM, Turns
 from deliveries.pump.release import SHORTAGE
 from deliveries.pump.settler import Outcomes
 from deliveries.pump.slots import Slots
-from deliveries.statistics import counters
 from subscriptions import fail_points, ids
 
 # The last few free slots wait so long at most for others, before they are claimed for (seconds).
@@ -128,7 +127,6 @@ class Pump:
                         self._renew,
                         self._settle,
                         self._watch_idle,
-                        self._flush_tally,
                     )
                 ]
                 try:
@@ -143,7 +141,6 @@ class Pump:
         finally:
             for task in self._attempts:
                 task.cancel()
-            await self._outcomes.write_tally(whole=True)
             # What is still in flight now goes out again at the next sweep, and is fenced from here.
             with suppress(psycopg.Error):
                 async with self._pool.connection(seconds=_ERROR_PAUSE) as connection:
@@ -408,11 +405,6 @@ class Pump:
             process=self._options.process,
             seconds=self._options.lease_seconds,
         )
-
-    async def _flush_tally(self) -> None:
-        while not self._over:
-            await asyncio.sleep(counters.FLUSH_SECONDS)
-            await self._outcomes.write_tally()
 
     async def _watch_idle(self) -> None:
         """Without Redis no message could start a pump again, so this one stays."""

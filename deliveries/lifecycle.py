@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from deliveries import bell
 from deliveries.models import Delivery, DeliveryState, Notice, NoticeKind
+from deliveries.statistics import deltas
 from subscriptions import endpoints, ids
 from subscriptions.models import Endpoint, Lane
 
@@ -62,10 +63,14 @@ BURY = """
         SELECT id FROM deliveries_delivery
         WHERE endpoint_id = %(endpoint_id)s AND blocked
         ORDER BY ordering_key, sequence LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), buried AS (
+        UPDATE deliveries_delivery
+        SET state = 'dead', dead_reason = 'endpoint_deleted', finished_at = now(), blocked = false
+        WHERE id = ANY (ARRAY(SELECT id FROM orphaned UNION ALL SELECT id FROM waiting))
+        RETURNING id
     )
-    UPDATE deliveries_delivery
-    SET state = 'dead', dead_reason = 'endpoint_deleted', finished_at = now(), blocked = false
-    WHERE id = ANY (ARRAY(SELECT id FROM orphaned UNION ALL SELECT id FROM waiting))
+    INSERT INTO deliveries_delta (counter, label, subject_id)
+    SELECT 'buried', 'endpoint_deleted', %(endpoint_id)s FROM buried
 """
 """What a deleted endpoint was still owed becomes a dead letter, in small batches."""
 
@@ -96,8 +101,11 @@ def pause(endpoint: Endpoint, *, reason: str) -> None:
 
 @transaction.atomic
 def resume(endpoint: Endpoint, *, reason: str) -> None:
+    was_open = Lane.objects.filter(endpoint=endpoint, breaker_open=True).exists()
     if endpoints.resume(endpoint):
         _note(endpoint, NoticeKind.RESUMED, reason)
+        if was_open:
+            deltas.count(deltas.BREAKER, "closed")
         transaction.on_commit(lambda: bell.ring([endpoint.id]))
 
 
@@ -119,6 +127,7 @@ def _move_house(endpoint: Endpoint) -> None:
     endpoints.forget_failures(endpoint)
     if lane.breaker_open:
         _note(endpoint, NoticeKind.BREAKER_CLOSED, "its URL was changed")
+        deltas.count(deltas.BREAKER, "closed")
     transaction.on_commit(lambda: bell.ring([endpoint.id]))
 
 

@@ -454,7 +454,7 @@ class TallySubject(models.TextChoices):
 
 
 class Tally(models.Model):
-    """What happened to one subject in one minute, hour or day. Not the ledger: see statistics/counters.py."""
+    """What happened to one subject in one minute, hour or day. Agrees with the ledger: see statistics/totals.py."""
 
     span = models.CharField(max_length=8, choices=Span)
     subject_kind = models.CharField(max_length=16, choices=TallySubject)
@@ -466,7 +466,7 @@ class Tally(models.Model):
     # Attempts that failed, the last ones of dead deliveries included.
     failed = models.PositiveIntegerField(default=0)
     dead = models.PositiveIntegerField(default=0)
-    # Counts per bucket of tally.BOUNDS_MS: how long requests took, and how long from emit to delivery.
+    # Counts per bucket of statistics/buckets.py: how long requests took, and how long from emit to delivery.
     durations = ArrayField(models.IntegerField())
     latencies = ArrayField(models.IntegerField())
 
@@ -482,6 +482,44 @@ class Tally(models.Model):
 
     def __str__(self) -> str:
         return f"{self.span} of {self.subject_kind} at {self.at}"
+
+
+class Delta(models.Model):
+    """Something that happened and is counted, written by the very statement that did it: see statistics/deltas.py.
+
+    Within seconds `statistics/totals.py` adds it to `Total` and `Tally` and takes it out. The table has no index and no
+    primary key in the database (the migration drops it): rows are only ever appended, and taken out all together.
+    """
+
+    at = models.DateTimeField(primary_key=True, db_default=Now())
+    counter = models.CharField(max_length=16)
+    label = models.CharField(max_length=64, db_default="")
+    # The consumer of an accepted event, the endpoint of an attempt; null where nobody's.
+    subject_id = models.UUIDField(null=True)
+    count = models.IntegerField(db_default=1)
+    duration_ms = models.IntegerField(null=True)
+    latency_ms = models.IntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.counter} {self.label}"
+
+
+class Total(models.Model):
+    """How often something has happened, ever (`at` is 1970) or within an hour: what /metrics and the console count."""
+
+    counter = models.CharField(max_length=16)
+    label = models.CharField(max_length=64)
+    at = models.DateTimeField()
+    value = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            # Read by /metrics: all of one moment, the beginning.
+            models.UniqueConstraint(fields=["at", "counter", "label"], name="total_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.counter} {self.label}: {self.value}"
 
 
 class Pulse(models.Model):

@@ -29,6 +29,7 @@ from deliveries.replaying import missed as missed_events
 from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 from deliveries.replaying.missed import Missed
 from deliveries.replaying.preview import preview
+from deliveries.statistics import deltas
 from subscriptions.models import Consumer
 
 logger = logging.getLogger(__name__)
@@ -208,6 +209,7 @@ def start(
             matched=found.count,
             matched_is_minimum=found.is_more,
         )
+        deltas.count(deltas.REPLAYS, ReplayStatus.RUNNING)
     replay.refresh_from_db()
     return replay
 
@@ -229,6 +231,7 @@ def cancel(replay: Replay) -> bool:
         running.replayed -= _take_back(running)
         running.status, running.finished_at = ReplayStatus.CANCELLED, timezone.now()
         running.save(update_fields=["replayed", "status", "finished_at"])
+        deltas.count(deltas.REPLAYS, ReplayStatus.CANCELLED)
     replay.refresh_from_db()
     return running is not None
 
@@ -311,6 +314,7 @@ def _advance_once(replay_id: UUID) -> _Turn:
     elif batch.is_last and now >= replay.advanced_at:
         # Not before the last one is due: until then there is something to cancel.
         replay.status, replay.finished_at, replay.matched_is_minimum = ReplayStatus.DONE, now, False
+        deltas.count(deltas.REPLAYS, ReplayStatus.DONE)
     if batch.position is not None:
         replay.position, replay.position_key = batch.position.id, batch.position.key
     replay.matched = max(replay.matched, replay.replayed)

@@ -20,6 +20,7 @@ import httpx
 from deliveries.pump import failure_detail
 from deliveries.pump.exchange import NotHttp, Post, ProxyRefused, Trail
 from deliveries.pump.transport import post
+from subscriptions import counting
 from subscriptions.guards.urls import RefusedTarget
 
 log = logging.getLogger(__name__)
@@ -182,6 +183,7 @@ def _explain(error: Exception, *, trail: Trail, request: Outgoing) -> tuple[Erro
             return ("internal" if trail.connected else "shortage"), lacking
         match cause:
             case RefusedTarget():
+                counting.count("refused", cause.code)
                 return "refused_address", str(cause)
             case socket.gaierror():
                 return "dns", ""

@@ -11,7 +11,7 @@ Somebody may hold one of these rows for long. Whoever settles with `skip_locked`
 need such a row are set aside, and all others are written.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,6 +25,7 @@ from psycopg.rows import class_row
 from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
 from deliveries.sql import arrays
+from deliveries.statistics import deltas
 from subscriptions import ids
 
 SETTLE = """
@@ -47,7 +48,7 @@ SETTLE = """
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
             AND delivery.state = given.state_before AND delivery.attempt_count = given.number
-        RETURNING given.*, delivery.endpoint_id, delivery.ordering_key
+        RETURNING given.*, delivery.endpoint_id, delivery.ordering_key, delivery.round_base, delivery.created_at
     ), recorded AS (
         INSERT INTO deliveries_attempt (
             id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind, error_detail,
@@ -55,6 +56,14 @@ SETTLE = """
         )
         SELECT attempt_id, delivery_id, number, started_at, duration_ms, url, address, status_code, error_kind,
             error_detail, request_headers::jsonb, response_headers::jsonb, decode(response_body, 'hex')
+        FROM moved
+    ), counted AS (
+        INSERT INTO deliveries_delta (counter, label, subject_id, duration_ms, latency_ms)
+        SELECT CASE state WHEN 'pending' THEN 'failed' ELSE state END,
+            coalesce(status_code / 100 || 'xx', error_kind), endpoint_id, duration_ms,
+            -- A replay says nothing about how fast events arrive. A number has room for 24 days.
+            CASE WHEN state = 'delivered' AND round_base = 0
+                THEN greatest(0, least(extract(epoch FROM now() - created_at) * 1000, 2147483647))::int END
         FROM moved
     ), noticed AS (
         INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
@@ -77,7 +86,8 @@ SETTLE = """
 """
 """Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt.
 
-A dead one leaves a notice; one that ends its turn in an ordering key lets the next of that key go.
+Each is counted (statistics/deltas.py). A dead one leaves a notice; one that ends its turn in an ordering key lets the
+next of that key go.
 """
 
 LOCK_ENDPOINTS = """
@@ -153,6 +163,10 @@ STORE_NOTICES = """
     SELECT webhooks_uuid7(), * FROM unnest(%(endpoint_ids)s::uuid[], %(kinds)s::text[], %(reasons)s::text[])
 """
 """Writes down what changed in endpoints' health, and why."""
+
+
+# What a breaker has turned to.
+_TURNS: dict[str, str] = {"breaker_opened": "open", "breaker_closed": "closed"}
 
 
 class Outcome(NamedTuple):
@@ -339,6 +353,9 @@ async def _write_health(
                 "reasons": [reason for _, _, reason in changes],
             },
         )
+    turns = Counter((deltas.BREAKER, _TURNS[kind]) for _, kind, _ in changes if kind in _TURNS)
+    if turns:
+        await connection.execute(deltas.APPEND, deltas.columns(turns))
 
 
 async def _disable(connection: AsyncConnection, verdicts: Sequence[HealthVerdict]) -> set[UUID]:

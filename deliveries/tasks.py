@@ -28,7 +28,7 @@ from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
 from deliveries.sql import clock
-from deliveries.statistics import rollup
+from deliveries.statistics import rollup, totals
 from deliveries.upkeep import announce, heartbeat, overdue, retention
 from subscriptions.guards.targets import policy
 
@@ -107,6 +107,13 @@ def announce_notices() -> None:
     announce.announce_next()
 
 
+@shared_task(name="deliveries.fold_counts", ignore_result=True)
+@one_at_a_time
+def fold_counts() -> None:
+    """Adds up what was counted, for /metrics and the charts."""
+    totals.fold()
+
+
 @shared_task(name="deliveries.forget", ignore_result=True)
 @one_at_a_time
 def forget() -> None:
@@ -123,6 +130,7 @@ def forget() -> None:
     logger.info("retention.forgotten", extra={"fields": retention.forget(days, now=now)})
     rollup.sum_up(now=now)
     rollup.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=now)
+    totals.forget(kept_days=settings.RETENTION_STATISTICS_DAYS, now=now)
 
 
 def _is_swept_by_pumps() -> bool:

@@ -15,6 +15,7 @@ import orjson
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from subscriptions import counting
 from subscriptions.vault import vault
 
 _KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
@@ -100,6 +101,24 @@ def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
     if scope is None:
         with transaction.atomic():
             return work()
+    return counted(lambda: _once(scope, work))
+
+
+def counted(work: Callable[[], Answer]) -> Answer:
+    """Runs what answers a request with a key, and counts what came of it, for webhooks_idempotency_total."""
+    try:
+        answer = work()
+    except KeyReused:
+        counting.count("idempotency", "reused database")
+        raise
+    except InProgress:
+        counting.count("idempotency", "in_progress database")
+        raise
+    counting.count("idempotency", "replayed database" if answer.replayed else "new database")
+    return answer
+
+
+def _once(scope: Scope, work: Callable[[], Answer]) -> Answer:
     if stored := find(scope):
         return stored
     try:

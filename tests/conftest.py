@@ -22,8 +22,8 @@ from deliveries.api.answer_before_django import AnswerBeforeDjango
 from deliveries.deliver import Pump
 from deliveries.pump import database
 from deliveries.pump.transport import GuardedTransport
-from deliveries.statistics import counters
-from subscriptions import consumers, keys
+from deliveries.statistics import totals
+from subscriptions import consumers, counting, keys
 from subscriptions.guards.targets import policy
 from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import Consumer, Role
@@ -77,10 +77,10 @@ class Api:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def statistics_stay_in_memory() -> Iterator[None]:
+def counts_stay_in_memory() -> Iterator[None]:
     """A thread of the web process writes them by itself, and the rows would be there in whatever test comes next."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counters, "FLUSH_SECONDS", 3600.0)
+        patch.setattr(counting, "FLUSH_SECONDS", 3600.0)
         yield
 
 
@@ -145,7 +145,10 @@ class PumpRunner:
     """Runs a real pump, on the test's database, until nothing is in flight and nothing may go out now."""
 
     def run(self, *, transport: httpx.AsyncBaseTransport | None = None, **changes: Any) -> int:
-        return asyncio.run(self._run(transport, changes))
+        delivered = asyncio.run(self._run(transport, changes))
+        # As the background worker does every two seconds.
+        totals.fold()
+        return delivered
 
     async def _run(self, transport: httpx.AsyncBaseTransport | None, changes: dict[str, Any]) -> int:
         before = await asyncio.to_thread(successes)

@@ -8,7 +8,7 @@ from django.db import connection
 _NOISE = {"subscriptions_apikey": "last_used_at"}
 # Figures and signs of life, written beside the requests by threads that take their time; and the place of a test that
 # is under way, taken and given back also where the test is then refused.
-_BESIDE = {"deliveries_tally", "deliveries_pulse", "deliveries_trialslot"}
+_BESIDE = {"deliveries_tally", "deliveries_total", "deliveries_delta", "deliveries_pulse", "deliveries_trialslot"}
 
 
 def ledger(*, but: Collection[str] = ()) -> dict[str, tuple[int, str]]:

@@ -29,6 +29,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
         ("E008", _sign_on),
         ("E009", _fail_points),
         ("E010", _portal),
+        ("E011", _metrics_token),
     ]
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
@@ -136,6 +137,8 @@ def _limits() -> Iterator[Finding]:
         "IDEMPOTENCY_HOURS": (1, 24 * 365),
         "MAX_ENDPOINTS_PER_CONSUMER": (1, 100_000),
         "MAX_CHANGES_PER_DAY": (1, 1_000_000),
+        "METRICS_CACHE_SECONDS": (0, 60),
+        "METRICS_COUNT_UP_TO": (1, 100_000_000),
         "MAX_KEYS_PER_CONSUMER": (1, 10_000),
         "MAX_RUNNING_REPLAYS_PER_CONSUMER": (1, 100_000),
         "MAX_NEW_ENDPOINTS_PER_DAY": (1, 1_000_000),
@@ -189,4 +192,12 @@ def _fail_points() -> Iterator[Finding]:
         yield (
             "FAIL_POINTS_DIR is set: whoever can write to that folder could kill this process.",
             "Unset it. Only a fault test sets it, together with FAIL_POINTS_ALLOWED=true.",
+        )
+
+
+def _metrics_token() -> Iterator[Finding]:
+    if settings.METRICS_TOKEN and len(settings.METRICS_TOKEN) < 16:
+        yield (
+            "METRICS_TOKEN is shorter than 16 characters, and so can be guessed.",
+            'Set it, e.g. to the output of: python -c "import secrets; print(secrets.token_urlsafe(32))"',
         )

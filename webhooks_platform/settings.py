@@ -18,6 +18,8 @@ from webhooks_platform import addresses
 django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# As pyproject.toml says; shown by /metrics.
+VERSION = "0.1.0"
 
 env = environ.Env()
 # ENV_FILE= (empty) reads no file at all, so tests never see a developer's own settings.
@@ -37,8 +39,8 @@ BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
 if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
-    # Health probes come from inside, without TLS.
-    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+    # Health probes and Prometheus come from inside, without TLS.
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
     SECURE_HSTS_SECONDS = 31_536_000
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
 
@@ -279,6 +281,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expiration": 5},
     },
     "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expiration": 30}},
+    "fold-counts": {"task": "deliveries.fold_counts", "schedule": 2, "options": {"expiration": 10}},
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expiration": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expiration": 600}},
     "forget-logins": {"task": "console.forget_logins", "schedule": 3600, "options": {"expiration": 600}},
@@ -397,6 +400,15 @@ REST_FRAMEWORK = {
     # Let answers be negotiated by nobody: everything is JSON.
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "subscriptions.api.rendering.AlwaysJSON",
 }
+
+# ── Metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# Who sends this as bearer reads /metrics, and nothing else; so does an operator's API key. Empty: only the latter.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
+# What one answer of /metrics is made from serves all of the next so many seconds.
+METRICS_CACHE_SECONDS = env.float("METRICS_CACHE_SECONDS", default=1)
+# Deliveries of a state are counted one by one up to here; above, PostgreSQL's own estimate is shown.
+METRICS_COUNT_UP_TO = env.int("METRICS_COUNT_UP_TO", default=100_000)
 
 # ── Logs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, include, path, re_path
 from rest_framework.views import APIView
 
-from deliveries.api import audit, deliveries, endpoints, events, feed, replays, statistics
+from deliveries.api import audit, deliveries, endpoints, events, feed, metrics, replays, statistics
 from deliveries.console import errors
 from deliveries.portal import site
 from subscriptions.api import consumers, event_types, keys
@@ -56,6 +56,7 @@ urlpatterns = [
     api("audit", audit.AuditList, "audit"),
     path("admin/", admin.site.urls),
     path("portal/", include((site.urlpatterns, "portal"))),
+    path("metrics", metrics.show),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
 ]

@@ -119,10 +119,10 @@ def plain(query: str) -> str:
 def _names() -> dict[str, str]:
     from deliveries import claim, settle, sweep
     from deliveries.accepting import insert
-    from deliveries.statistics import counters
+    from deliveries.statistics import deltas, totals
     from subscriptions import idempotency
 
-    modules: Sequence[ModuleType] = (claim, settle, insert, sweep, counters, idempotency)
+    modules: Sequence[ModuleType] = (claim, settle, insert, sweep, deltas, totals, idempotency)
     return {
         plain(text): f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

@@ -25,7 +25,6 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from deliveries import bell, ingest
 from deliveries.accepting.insert import Stored
 from deliveries.ingest import Accepted, Draft, NewEvent, Refused, Result
-from deliveries.statistics import counters
 from subscriptions import fail_points, idempotency, keys
 from subscriptions.idempotency import Answer, InProgress, Scope
 from subscriptions.limits.batcher import Batcher
@@ -82,6 +81,10 @@ _Decided = list[Result] | Answer | Exception | None
 def emit(emit: Emit) -> Answer:
     """The answer to events that are stored, counted and rung for. Raises what `present` does, Busy, KeyEnded, and
     `idempotency`'s KeyReused and InProgress."""
+    return _emit(emit) if emit.scope is None else idempotency.counted(lambda: _emit(emit))
+
+
+def _emit(emit: Emit) -> Answer:
     _replace_dead_connection()
     request = _Request(emit, timezone.now())
     decided = _queue(request).do(request)
@@ -223,7 +226,6 @@ def _keep_answers(group: Sequence[_Request], decided: dict[int, _Decided]) -> No
 def _tell(stored: Sequence[list[Stored]], ready: set[str]) -> None:
     """After the commit. Single events of one moment share a line of the log; a batch has its own."""
     bell.ring_members(ready)
-    counters.count_accepted([event.consumer_id for events in stored for event in events])
     ingest.log_accepted([event for events in stored if len(events) == 1 for event in events])
     for events in stored:
         if len(events) > 1:

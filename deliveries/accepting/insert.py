@@ -92,9 +92,16 @@ _EVENTS = """
         FULL JOIN counted USING (kind)
         WHERE num_nulls(event.id, consumer_id) = 0
 """
+_TALLIED = """
+    ), tallied AS (
+        INSERT INTO deliveries_delta (counter, subject_id, count)
+        SELECT 'accepted', consumer_id, count(*) FROM stored GROUP BY consumer_id
+"""
 # PostgreSQL's own uuidv7() asks for fresh randomness each time, which takes longer than the rest of the row.
 _DELIVERY_ID = "(%(id_start)s || lpad(to_hex(%(id_end)s + row_number() OVER ()), 12, '0'))::uuid"
 _DELIVERIES_OF_PLAIN = """
+        RETURNING consumer_id
+    {tallied}
     ), owed AS (
         INSERT INTO deliveries_delivery (
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at, blocked
@@ -111,7 +118,8 @@ _DELIVERIES_OF_ANY = """
         -- Each waits for who takes its producer id at the same moment: in one order, or two batches deadlock.
         ORDER BY consumer_id, producer_id
         ON CONFLICT (consumer_id, producer_id) WHERE producer_id IS NOT NULL DO NOTHING
-        RETURNING id, delivery_count
+        RETURNING id, delivery_count, consumer_id
+    {tallied}
     ), matched AS (
         SELECT id AS event_id, created_at, endpoint_id, wait,
             CASE WHEN ordered THEN ordering_key END AS ordering_key, CASE WHEN ordered THEN sequence END AS sequence
@@ -150,11 +158,13 @@ _PARTS_OF_PLAIN = {
     "more_counts": ", string_agg(encode(uuid_send(endpoint_id), 'hex'), ' ') AS ready",
     "more_columns": "",
     "more_arrays": "",
+    "tallied": _TALLIED,
 }
 _PARTS_OF_ANY = {
     "more_counts": "",
     "more_columns": ", producer_id, ordering_key, sequence",
     "more_arrays": ", %(producer_ids)s::text[], %(ordering_keys)s::text[], %(sequences)s::bigint[]",
+    "tallied": _TALLIED,
 }
 
 

@@ -27,6 +27,8 @@ GIVE_UP = """
             )
             FROM ended WHERE ordering_key IS NOT NULL AND NOT was_blocked
         ))
+    ), counted AS (
+        INSERT INTO deliveries_delta (counter, label, subject_id) SELECT 'buried', 'given_up', endpoint_id FROM ended
     )
     SELECT endpoint_id FROM ended
 """

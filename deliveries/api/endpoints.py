@@ -15,7 +15,7 @@ from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import CheckUpOut, TrialOut, show_trial
 from deliveries.endpoint_tests import check_up, test_event
-from subscriptions import endpoints
+from subscriptions import counting, endpoints
 from subscriptions.access.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 from subscriptions.actions import endpoints as creation
 from subscriptions.api.authentication import actor, has_scope
@@ -163,6 +163,7 @@ class EndpointIn(serializers.Serializer[Any]):
         try:
             return targets.check_url(url)
         except RefusedTarget as refused:
+            counting.count("refused", refused.code)
             raise serializers.ValidationError(str(refused), code=refused.code) from None
 
     def validate_event_types(self, patterns: list[str]) -> list[str]:

@@ -35,7 +35,7 @@ class FiguresOut(TypedDict):
     attempts: Annotated[int, "Requests sent: `delivered` and `failed` together."]
     delivered: Annotated[int, "Attempts that succeeded, each the end of a delivery."]
     failed: Annotated[int, "Attempts that failed."]
-    dead: Annotated[int, "Of the failed ones, how many were the last: deliveries that became dead letters."]
+    dead: Annotated[int, "Deliveries that became dead letters: with a failed attempt, or without (expired, given up)."]
     success_rate: Annotated[float | None, "`delivered` of `attempts`, from 0 to 1; null where there were none."]
     duration_ms: Annotated[PercentilesOut, "How long attempts took."]
     latency_ms: Annotated[PercentilesOut, "From the event's acceptance to its delivery, replays left out."]

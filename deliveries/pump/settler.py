@@ -29,7 +29,6 @@ from deliveries.pump.pool import Pool
 from deliveries.pump.release import UNSENT, release
 from deliveries.pump.slots import Slots
 from deliveries.settle import Outcome, Settled, settle
-from deliveries.statistics import counters
 from subscriptions import fail_points, ids
 
 # Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds). With few requests in
@@ -39,8 +38,6 @@ _GATHER_FEW_SECONDS = 0.02
 _FEW = 20
 # Outcomes that were set aside are tried again after this long (seconds).
 _ASIDE_SECONDS = 0.1
-# A database that is away costs some statistics, and nobody's time (seconds).
-_TALLY_TIMEOUT = 0.5
 # So few that a pipe takes them in one piece (4 KiB), whoever else writes to it: a line has 900 bytes at most.
 _LINES_AT_ONCE = 4
 
@@ -72,7 +69,6 @@ class Outcomes:
         self._aside: list[tuple[Claimed, Outcome]] = []
         self._try_aside_at = 0.0
         self._ailing: set[UUID] = set()  # failed here since they last succeeded here
-        self._tally = counters.Counter()
 
     def add(self, delivery: Claimed, outcome: Outcome, *, is_awaited: bool) -> None:
         self._waiting.append((delivery, outcome))
@@ -107,10 +103,8 @@ class Outcomes:
             more = await self._settled([outcome for _, outcome in aside], past_locks=True)
             written += self._without_set_aside(aside, more)
             settled = _together([settled, more])
-        for delivery, outcome in written:
+        for _, outcome in written:
             self._remember_health(outcome)
-            if (delivery.id, delivery.number) in settled.moved:
-                self._tally.attempted(delivery, outcome)
         _log([(delivery, outcome) for delivery, outcome in written if outcome.error_kind not in UNSENT], settled.moved)
         return Written(written, settled.unblocked)
 
@@ -130,11 +124,6 @@ class Outcomes:
         self._try_aside_at = time.monotonic() + _ASIDE_SECONDS
         asyncio.get_running_loop().call_later(_ASIDE_SECONDS, self._any.set)
         return [each for each in batch if (each[0].id, each[0].number) not in settled.set_aside]
-
-    async def write_tally(self, *, whole: bool = False) -> None:
-        with suppress(psycopg.Error):
-            async with self._pool.connection(seconds=_TALLY_TIMEOUT) as connection:
-                await counters.flush(self._tally, connection, whole=whole)
 
     async def _gather(self) -> None:
         if not self._is_awaited() and not any(outcome.ordering for _, outcome in self._waiting):

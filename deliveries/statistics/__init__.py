@@ -1,1 +1,1 @@
-"""Counts per minute, their sums by hour and day, and the figures that pages and the API read from them."""
+"""What happened, counted without losing any of it: see docs/metrics.md."""

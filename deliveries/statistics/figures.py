@@ -10,7 +10,9 @@ from uuid import UUID
 from django.db.models import Sum
 
 from deliveries.models import Span, Tally, TallySubject
-from deliveries.statistics import counters, rollup
+from deliveries.statistics import rollup
+from deliveries.statistics.buckets import BOUNDS_MS, BUCKETS
+from deliveries.statistics.totals import EVERYTHING
 from subscriptions.models import Endpoint
 
 
@@ -42,8 +44,8 @@ class Sums:
     delivered: int = 0
     failed: int = 0
     dead: int = 0
-    durations: list[int] = field(default_factory=lambda: [0] * counters.BUCKETS)
-    latencies: list[int] = field(default_factory=lambda: [0] * counters.BUCKETS)
+    durations: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    latencies: list[int] = field(default_factory=lambda: [0] * BUCKETS)
 
     @property
     def attempts(self) -> int:
@@ -60,7 +62,7 @@ class Sums:
         return percentile(self.durations, share)
 
 
-def series(span: Range, subject_id: UUID = counters.EVERYTHING, *, now: datetime | None = None) -> list[Sums]:
+def series(span: Range, subject_id: UUID = EVERYTHING, *, now: datetime | None = None) -> list[Sums]:
     """One entry per step, the empty ones too, oldest first. The last one is still filling."""
     now = now or datetime.now(UTC)
     step = span.step.total_seconds()
@@ -90,8 +92,8 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
     seen = 0
     for index, count in enumerate(counts):
         if seen + count >= wanted:
-            low = counters.BOUNDS_MS[index - 1] if index else 0
-            high = counters.BOUNDS_MS[min(index, len(counters.BOUNDS_MS) - 1)]
+            low = BOUNDS_MS[index - 1] if index else 0
+            high = BOUNDS_MS[min(index, len(BOUNDS_MS) - 1)]
             return low + (high - low) * (wanted - seen) / count
         seen += count
     return None

@@ -1,7 +1,7 @@
 """Sums up statistics: minutes become hours, and hours days, once those are over.
 
-The processes that count (counters.py) write minutes alone. What they write they write again a few seconds later, and
-with an hour and a day beside each minute, ten thousand busy endpoints cost PostgreSQL more than their deliveries did.
+What was counted is added to minutes alone (totals.py), every couple of seconds. With an hour and a day beside each
+minute, ten thousand busy endpoints cost PostgreSQL more than their deliveries did.
 So a chart reads hours and days as far as they are summed up, and what is finer from there on.
 """
 
@@ -12,7 +12,7 @@ from django.db.models import Min, Q
 from django.db.models.functions import Trunc
 
 from deliveries.models import Housekeeping, Span, Tally
-from deliveries.statistics.counters import EVERYTHING
+from deliveries.statistics.totals import EVERYTHING
 from subscriptions import ids
 
 # Minutes are read by the charts of up to a day.

@@ -46,6 +46,8 @@ EXPIRE = """
     ), noticed AS (
         INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
         SELECT webhooks_uuid7(), endpoint_id, id, 'dead', 'expired' FROM dead
+    ), counted AS (
+        INSERT INTO deliveries_delta (counter, label, subject_id) SELECT 'buried', 'expired', endpoint_id FROM dead
     )
     UPDATE deliveries_delivery SET blocked = false, due_at = now()
     WHERE id = ANY (ARRAY(

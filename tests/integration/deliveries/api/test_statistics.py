@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from deliveries.statistics import counters, rollup
+from deliveries.statistics import rollup
 from subscriptions import consumers
 from subscriptions.models import Consumer
 from tests.conftest import Api, PumpRunner
-from tests.walk import accept, answering, new_endpoint, pass_time, with_connection
+from tests.walk import accept, answering, new_endpoint, pass_time
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,9 +50,6 @@ def test_a_consumers_figures_are_those_of_all_its_endpoints_and_of_what_was_acce
         new_endpoint(acme)
     accept(acme, 3)
     pump.run(transport=answering(200))
-    counter = counters.Counter()
-    counter.accepted([acme.id] * 3)
-    with_connection(lambda own: counters.flush(counter, own))
 
     shown = acme_api.get("consumers/acme/stats/", span="1h").json()
 

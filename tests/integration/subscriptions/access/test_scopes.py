@@ -79,9 +79,11 @@ def test_s14_no_scope_opens_a_route_to_another_role(route: Route, method: str, a
 def test_what_a_role_may_by_default() -> None:
     """DESIGN 12: a producer reads no attempts, receives no rotated secret and replays for nobody."""
     assert scopes.DEFAULT["operator"] == scopes.ALL
-    assert scopes.ALL - scopes.DEFAULT["producer"] == {"attempts:read", "secrets:rotate", "replays:write", "audit:read"}
+    assert scopes.ALL - scopes.DEFAULT["producer"] == {
+        "attempts:read", "secrets:rotate", "replays:write", "audit:read", "metrics:read",
+    }  # fmt: skip
     assert scopes.ALL - scopes.DEFAULT["consumer"] == {
-        "events:write", "consumers:write", "portal_links:write", "event_types:write", "audit:read",
+        "events:write", "consumers:write", "portal_links:write", "event_types:write", "audit:read", "metrics:read",
     }  # fmt: skip
 
 

@@ -1,19 +1,20 @@
-"""Rollups: what the pump and the web server count is what the charts show, per minute and hour, by subject."""
+"""Rollups: what emits and settlements count is what the charts show, per minute and hour, by subject."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
 import pytest
 
 from deliveries.models import Tally
-from deliveries.statistics import counters, figures, rollup
+from deliveries.statistics import figures, rollup
+from deliveries.statistics.buckets import BUCKETS
+from deliveries.statistics.totals import EVERYTHING
 from subscriptions.models import Consumer
 from tests.conftest import PumpRunner
 from tests.console import dead_letters
-from tests.walk import accept, answering, new_endpoint, with_connection
+from tests.walk import accept, answering, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +27,7 @@ def test_the_pump_counts_deliveries_failures_and_deaths(pump: PumpRunner, acme: 
     pump.run(transport=answering(200))
     accept(acme, 2)
     pump.run(transport=answering(500))
-    for subject in (counters.EVERYTHING, acme.id, endpoint.id):
+    for subject in (EVERYTHING, acme.id, endpoint.id):
         whole = figures.total(figures.series(figures.RANGES["1h"], subject))
         assert (whole.delivered, whole.failed, whole.dead) == (5, 2, 2)
         assert (sum(whole.durations), sum(whole.latencies)) == (7, 5)
@@ -42,16 +43,6 @@ def test_the_worst_endpoints_come_first(pump: PumpRunner, acme: Consumer) -> Non
     assert [(row.endpoint, row.failed) for row in found] == [(worse, 4), (bad, 1)]
 
 
-def test_counts_add_up_over_flushes_and_processes(acme: Consumer) -> None:
-    processes = [counters.Counter(), counters.Counter()]
-    for counter in processes * 3:
-        counter.accepted([acme.id])
-        flush(counter)
-    assert list(processes[0].take()) == []
-    whole = figures.total(figures.series(figures.RANGES["24h"], acme.id))
-    assert whole.accepted == 6
-
-
 def test_a_replay_counts_as_a_delivery_but_not_for_the_latency(pump: PumpRunner, acme: Consumer) -> None:
     from deliveries import replay
 
@@ -64,13 +55,13 @@ def test_a_replay_counts_as_a_delivery_but_not_for_the_latency(pump: PumpRunner,
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 15.0), (1.0, 20.0), (0.25, 12.5)])
 def test_percentiles_lie_inside_their_bucket(share: float, expected: float) -> None:
-    counts = [0] * counters.BUCKETS
+    counts = [0] * BUCKETS
     counts[2] = 8  # 10–20 ms
     assert figures.percentile(counts, share) == expected
 
 
 def test_nothing_counted_has_no_percentile() -> None:
-    assert figures.percentile([0] * counters.BUCKETS, 0.5) is None
+    assert figures.percentile([0] * BUCKETS, 0.5) is None
 
 
 def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_over(acme: Consumer) -> None:
@@ -88,7 +79,7 @@ def test_an_hour_is_the_sum_of_its_minutes_and_a_day_of_its_hours_once_they_are_
         ("hour", timedelta(hours=1), 1, 1, [0, 1], []),
         ("hour", timedelta(hours=23), 1, 1, [0, 1], []),
     ]
-    everything = Tally.objects.exclude(span="minute").filter(subject_id=counters.EVERYTHING)
+    everything = Tally.objects.exclude(span="minute").filter(subject_id=EVERYTHING)
     assert sorted(row.accepted for row in everything) == [1, 1, 6, 8]
 
 
@@ -112,23 +103,14 @@ def test_the_worst_endpoints_of_a_month_are_found_in_days_hours_and_minutes(acme
     for ago, endpoint in ((timedelta(days=3), worse), (timedelta(hours=3), worse), (timedelta(0), worse)):
         add(now - ago, "endpoint", endpoint.id, failed=2)
         add(now - ago, "endpoint", bad.id, failed=1)
-        add(now - ago, "everything", counters.EVERYTHING, failed=3)
+        add(now - ago, "everything", EVERYTHING, failed=3)
         rollup.sum_up(now=now)
     found = figures.worst_endpoints(figures.RANGES["30d"])
     assert [(row.endpoint, row.failed) for row in found] == [(worse, 6), (bad, 3)]
 
 
-def test_of_thousands_of_subjects_only_the_overall_figures_are_written_at_once() -> None:
-    counter = counters.Counter()
-    for number in range(1, 502):
-        counter.accepted([UUID(int=number)])
-    assert [[row["accepted"] for row in orjson.loads(rows)] for rows in counter.take()] == [[501]]
-    assert list(counter.take()) == []
-    assert [len(orjson.loads(rows)) for rows in counter.take(whole=True)] == [500, 1]
-
-
 def test_buckets_that_an_older_process_left_empty_count_nothing(acme: Consumer) -> None:
-    add(DAY, "everything", counters.EVERYTHING, delivered=3, durations=[1, None, 2, None])
+    add(DAY, "everything", EVERYTHING, delivered=3, durations=[1, None, 2, None])
     for summed in (False, True):
         if summed:
             rollup.sum_up(now=DAY + timedelta(minutes=62))
@@ -143,14 +125,10 @@ def test_old_minutes_and_hours_are_forgotten(acme: Consumer) -> None:
     assert Tally.objects.count() == 1
 
 
-def flush(counter: counters.Counter) -> None:
-    with_connection(lambda own: counters.flush(counter, own))
-
-
 def counted(minutes: Iterable[int], consumer: Consumer) -> None:
     """One event accepted and delivered in each of these minutes of the day."""
     for minute in minutes:
-        for kind, subject_id in (("everything", counters.EVERYTHING), ("consumer", consumer.id)):
+        for kind, subject_id in (("everything", EVERYTHING), ("consumer", consumer.id)):
             at = DAY + timedelta(minutes=minute)
             add(at, kind, subject_id, accepted=1, delivered=1, durations=[0, 1])
 
