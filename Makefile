@@ -21,7 +21,8 @@ TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py
 	tests/integration/subscriptions/guards
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults planted bench lint format install lock audit-deps clean
+.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults planted bench lint lint-api api-document \
+	format install lock audit-deps clean
 
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +75,13 @@ lint: $(VENV)/.installed-dev ## style, types, templates, which part may import w
 	@cd clients/python && ../../$(RUN) -m mypy
 	@$(RUN) -m djlint --check --quiet templates
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
+
+api-document: $(VENV)/.installed-dev ## write the API's examples, docs/openapi.json and the table of routes anew
+	@WRITE_API_DOCUMENT=1 $(RUN) -m pytest -q -p no:randomly tests/integration/webhooks_platform/openapi/test_examples.py
+	@WRITE_API_DOCUMENT=1 $(RUN) -m pytest -q -p no:randomly tests/unit/webhooks_platform/openapi/test_document.py
+
+lint-api: ## lint docs/openapi.json with Redocly's linter (needs npm)
+	@npx --yes @redocly/cli@2 lint docs/openapi.json
 
 format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templates
 	@$(RUN) -m ruff check --fix .

@@ -27,6 +27,7 @@ from subscriptions import consumers, counting, keys
 from subscriptions.guards.targets import policy
 from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import Consumer, Role
+from tests import described
 from tests.receiver import Receiver, running_receiver
 
 
@@ -74,6 +75,22 @@ class Api:
             content_type="application/json",
             headers={**self._headers, **(headers or {})},
         )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _answers_are_compared() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientHandler, "__call__", described.listening(ClientHandler.__call__))
+        patch.setattr(WebServer, "__call__", described.listening(WebServer.__call__))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _answers_are_as_described(_answers_are_compared: None) -> Iterator[None]:
+    """Whatever a test is about, what the API answers in it is what the OpenAPI document says."""
+    described.mismatches.clear()
+    yield
+    assert described.mismatches == []
 
 
 @pytest.fixture(autouse=True, scope="session")

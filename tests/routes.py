@@ -63,7 +63,7 @@ class Route:
         return re.findall(r"{(\w+)}", self.template)
 
     def path(self, things: Mapping[str, str]) -> str:
-        return f"{self.template.format_map(things)}/"
+        return f"{self.template.format_map(things)}/" if self.template else ""
 
     def query_parameters(self, method: str) -> tuple[str, ...]:
         return self.view.known_parameters(method) if self.view else ()
@@ -85,7 +85,7 @@ def api_routes() -> list[Route]:
         if text.startswith(ELSEWHERE):
             continue
         assert isinstance(pattern, URLPattern), f"{text}: neither an API route nor in ELSEWHERE"
-        template = re.fullmatch(r"api/v1/(.+)/\?\$", re.sub(r"\(\?P<(\w+)>\[\^/\]\+\)", r"{\1}", text))
+        template = re.fullmatch(r"api/v1/(.*?)/?\?\$", re.sub(r"\(\?P<(\w+)>\[\^/\]\+\)", r"{\1}", text))
         assert template, f"{text}: neither an API route nor in ELSEWHERE"
         view: Any = pattern.callback
         assert issubclass(view.cls, ApiView), f"{text}: its view is no ApiView, so nothing refuses unknown names"

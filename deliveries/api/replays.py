@@ -93,7 +93,7 @@ class ReplayIn(FilterIn):
     filter = FilterIn(required=False, help_text="The same fields, where you like them apart.")
     missed_since = Time(
         required=False,
-        help_text="Instead of a filter, with `endpoint`: events from here on that it wants and never had.",
+        help_text="Instead of a filter, with `endpoint`: events since then that it never had.",
     )
     missed_until = Time(required=False, help_text="Up to here; left out, up to now.")
     # Everything, said aloud: needed where no filter is given. With filters it changes nothing: they hold.

@@ -6,6 +6,7 @@ between sending and marking announces nothing twice.
 
 import logging
 from collections.abc import Sequence
+from typing import Annotated, NotRequired, TypedDict
 
 from django.conf import settings
 from django.core.mail import send_mail
@@ -42,6 +43,18 @@ _BY_MAIL = {
 logger = logging.getLogger(__name__)
 
 
+class NoticeData(TypedDict):
+    """What an operational event is about."""
+
+    endpoint: Annotated[str, "The endpoint's id."]
+    url: str
+    consumer: Annotated[str, "Whose it is: the consumer's uid, or its id where it has none."]
+    reason: str
+    at: Annotated[str, {"format": "date-time"}]
+    delivery: NotRequired[Annotated[str, "Of `delivery.dead`: the dead letter's id."]]
+    event: NotRequired[Annotated[str, "Of `delivery.dead`: the id of its event."]]
+
+
 def announce_next() -> int:
     """Announces the oldest notices and says how many it took."""
     operator = consumers.find(settings.OPERATOR_CONSUMER) if settings.OPERATOR_CONSUMER else None
@@ -68,7 +81,7 @@ def _emit(notices: Sequence[Notice], operator: Consumer) -> None:
 
 
 def _event(notice: Notice, operator: Consumer) -> NewEvent:
-    data = {
+    data: NoticeData = {
         "endpoint": notice.endpoint.public_id,
         "url": notice.endpoint.url,
         "consumer": str(notice.endpoint.consumer),
@@ -76,11 +89,11 @@ def _event(notice: Notice, operator: Consumer) -> NewEvent:
         "at": ingest.show_time(notice.created_at),
     }
     if notice.delivery is not None:
-        data |= {"delivery": notice.delivery.public_id, "event": notice.delivery.event.public_id}
+        data["delivery"], data["event"] = notice.delivery.public_id, notice.delivery.event.public_id
     return NewEvent(
         consumer=operator.public_id,
         type=EVENT_TYPES[NoticeKind(notice.kind)],
-        data=data,
+        data=dict(data),
         producer_id=ids.show("ntc", notice.id),
     )
 

@@ -28,6 +28,8 @@ EVENT_TYPES_READ = "event_types:read"
 EVENT_TYPES_WRITE = "event_types:write"
 AUDIT_READ = "audit:read"
 METRICS_READ = "metrics:read"  # /metrics
+# No scope, but what a view names instead where every key may.
+ANY = "any"
 
 ALL = frozenset({
     EVENTS_WRITE, EVENTS_READ, DELIVERIES_READ, ATTEMPTS_READ, REPLAYS_WRITE, ENDPOINTS_READ, ENDPOINTS_WRITE,

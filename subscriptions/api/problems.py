@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 
+# RFC 8631: where somebody who has only the address learns the rest.
+_DESCRIBED_BY = '</api/docs/>; rel="service-doc", </api/schema/>; rel="service-desc"'
+
 _TITLES = {
     400: "Bad request",
     401: "Not authenticated",
@@ -104,23 +107,26 @@ def handle(exc: Exception, context: Mapping[str, Any]) -> Response | None:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain(Problem(400, "bad_request", "The request is malformed, or its Host is not in ALLOWED_HOSTS."))
+    return as_response(Problem(400, "bad_request", "The request is malformed, or its Host is not in ALLOWED_HOSTS."))
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain(Problem(404, "not_found", "There is nothing at this address."))
+    return as_response(Problem(404, "not_found", "There is nothing at this address."))
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _plain(Problem(403, "forbidden", "You may not do that."))
+    return as_response(Problem(403, "forbidden", "You may not do that."))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return _plain(Problem(500, "internal_error", "Something broke on our side. It was logged; try again later."))
+    return as_response(Problem(500, "internal_error", "Something broke on our side. It was logged; try again later."))
 
 
-def _plain(problem: Problem) -> HttpResponse:
-    return HttpResponse(orjson.dumps(problem.document()), status=problem.status, content_type=CONTENT_TYPE)
+def as_response(problem: Problem) -> HttpResponse:
+    """Outside Django REST framework."""
+    return HttpResponse(
+        orjson.dumps(problem.document()), status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers
+    )
 
 
 def _as_problem(exc: Exception) -> Problem | None:
@@ -130,8 +136,14 @@ def _as_problem(exc: Exception) -> Problem | None:
         case exceptions.ValidationError():
             return invalid(_pointers(exc.detail))
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            is_missing = isinstance(exc, exceptions.NotAuthenticated)
             return Problem(
-                401, "not_authenticated", str(exc.detail), headers={"WWW-Authenticate": 'Bearer realm="webhooks"'}
+                401,
+                "not_authenticated",
+                "Send `Authorization: Bearer <key>`. The API is described at /api/docs/."
+                if is_missing
+                else str(exc.detail),
+                headers={"WWW-Authenticate": 'Bearer realm="webhooks"', "Link": _DESCRIBED_BY},
             )
         case exceptions.PermissionDenied():
             return Problem(403, "forbidden", "This key's role does not allow that.")

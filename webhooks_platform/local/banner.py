@@ -22,7 +22,7 @@ def show(screen: Screen, banner: Banner) -> None:
     options = banner.options
     rule = screen.paint(DIM, "─" * WIDTH)
     rows = [
-        ("API", f"{options.url}/api/v1/"),
+        ("API", f"{options.url}/api/v1/   described at {options.url}/api/docs/"),
         ("Admin", f"{options.url}/admin/   {banner.admin}"),
         ("Portal", f"{options.url}/portal/   by a link: Admin, Consumers, acme, Portal link"),
         ("Health", f"{options.url}/healthz   {options.url}/readyz"),

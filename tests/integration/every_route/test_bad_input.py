@@ -330,6 +330,8 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "deliveries": Field((None, 5, "x", True, {}, [], [5], [None], ["x"], ["evt_1"], ["dlv_x"] * 1001)),
         "since": time(),
         "until": time(),
+        "missed_since": time(),
+        "missed_until": time(),
         "all": flag(),
         "dry_run": flag(),
         "rate_per_second": whole(1, 10_000, nullable=True),
@@ -584,7 +586,8 @@ def mistyped() -> str:
 
 
 def expired() -> str:
-    return f"Bearer {keys.issue(role=Role.OPERATOR, expires_at=timezone.now() - timedelta(seconds=1))[1]}"
+    # Well before the test's transaction began: the database's now() is that moment.
+    return f"Bearer {keys.issue(role=Role.OPERATOR, expires_at=timezone.now() - timedelta(minutes=10))[1]}"
 
 
 BAD_KEYS: dict[str, Callable[[], str]] = {

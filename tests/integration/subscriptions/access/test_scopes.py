@@ -46,12 +46,20 @@ def test_every_method_of_every_route_declares_a_scope_that_each_of_its_roles_may
         (route.name, method, role)
         for route, method in calls(*ALL)
         for role in route.roles[method]
-        if route.scopes[method] not in scopes.POSSIBLE[role]
+        if route.scopes[method] not in {*scopes.POSSIBLE[role], scopes.ANY}
     ]
     assert impossible == []
 
 
-@pytest.mark.parametrize(("route", "method"), calls(*ALL), ids=call_name)
+def test_s14_nothing_but_the_index_is_for_every_key_whatever_its_scopes(acme: Consumer) -> None:
+    assert [route.name for route, method in calls(*ALL) if route.scopes[method] == scopes.ANY] == ["index"]
+    assert key(Role.CONSUMER, acme, {scopes.KEYS_READ}).get("").status_code == 200
+
+
+SCOPED = [(route, method) for route, method in calls(*ALL) if route.scopes[method] != scopes.ANY]
+
+
+@pytest.mark.parametrize(("route", "method"), SCOPED, ids=call_name)
 def test_s14_the_one_scope_a_route_asks_for_is_enough_and_without_it_nothing_is(
     route: Route, method: str, acme: Consumer
 ) -> None:

@@ -1,0 +1,1 @@
+"""The API's own description: an OpenAPI document made from what the views declare, a reader for it, and an index."""
