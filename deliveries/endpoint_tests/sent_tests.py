@@ -10,7 +10,7 @@ KEPT = 20
 _LONGEST_BODY, _LONGEST_DETAIL = 8192, 255
 
 
-def keep(endpoint: Endpoint, trial: Trial, *, sent_by: str) -> SentTest:
+def keep(endpoint: Endpoint, trial: Trial, *, sent_by: str, most: int = KEPT) -> SentTest:
     result = trial.result
     answer = result if isinstance(result, Answered) else None
     kept = SentTest.objects.create(
@@ -30,6 +30,6 @@ def keep(endpoint: Endpoint, trial: Trial, *, sent_by: str) -> SentTest:
         error_detail=None if isinstance(result, Answered) else result.detail[:_LONGEST_DETAIL],
     )
     of_endpoint = SentTest.objects.filter(endpoint=endpoint).order_by("-id").values_list("id", flat=True)
-    if too_many := list(of_endpoint[KEPT : KEPT + 100]):
+    if too_many := list(of_endpoint[most : most + 100]):
         SentTest.objects.filter(id__in=too_many).delete()
     return kept

@@ -39,6 +39,11 @@ class Form:
         return replace(self, errors={"": why})
 
     @property
+    def typed_patterns(self) -> str:
+        """One per line, where there is no picker."""
+        return "\n".join(self.event_types)
+
+    @property
     def has_advanced_errors(self) -> bool:
         return any(name not in ("", "url", "event_types") for name in self.errors)
 

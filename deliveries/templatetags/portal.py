@@ -44,6 +44,13 @@ def spaced(name: str) -> str:
 
 
 @register.filter
+def as_lines(headers: list[tuple[str, str]], body: str = "") -> str:
+    """Headers as they stand in a message, and its body after an empty line. Escaped like all text."""
+    told = "".join(f"{name}: {value}\n" for name, value in headers or [])
+    return f"{told}\n{body}" if body else told
+
+
+@register.filter
 def percent(share: float) -> str:
     """Never 100 % while something failed."""
     return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"

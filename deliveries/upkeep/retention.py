@@ -120,6 +120,7 @@ FORGET_ENDPOINTS = """
     ), empty AS (
         SELECT id FROM old WHERE NOT EXISTS (SELECT FROM deliveries_delivery WHERE endpoint_id = old.id)
     ), told AS (DELETE FROM deliveries_notice WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
+    ), tested AS (DELETE FROM deliveries_senttest WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
     ), checked AS (DELETE FROM subscriptions_checkup WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
     ), lanes AS (DELETE FROM subscriptions_lane WHERE endpoint_id = ANY (ARRAY(SELECT id FROM empty))
     ), gone AS (DELETE FROM subscriptions_endpoint WHERE id = ANY (ARRAY(SELECT id FROM empty)))

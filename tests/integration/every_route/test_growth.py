@@ -77,7 +77,7 @@ def test_nothing_else_refers_to_an_endpoint() -> None:
             "SELECT conrelid::regclass::text FROM pg_constraint WHERE confrelid = 'subscriptions_endpoint'::regclass"
         )
         referring = {row[0] for row in cursor.fetchall()}
-    assert referring == {"subscriptions_lane", "subscriptions_checkup", "deliveries_notice"}
+    assert referring == {"subscriptions_lane", "subscriptions_checkup", "deliveries_notice", "deliveries_senttest"}
 
 
 def test_pausing_and_resuming_in_a_loop_keeps_the_newest_notices_alone(acme: Consumer) -> None:

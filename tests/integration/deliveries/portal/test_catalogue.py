@@ -9,6 +9,7 @@ from deliveries.portal import forms
 from subscriptions import event_types
 from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType
 from tests.conftest import Api
+from tests.forms import form_to
 from tests.portal import inside
 from tests.walk import accept, new_endpoint
 
@@ -164,3 +165,12 @@ def test_questions_about_urls_are_limited(visitor: Client) -> None:
     statuses = [visitor.get("/portal/endpoints/check-url/", {"url": "https://a.test/"}).status_code for _ in range(60)]
     assert statuses[:20] == [200] * 20
     assert 429 in statuses
+
+
+def test_without_a_catalogue_patterns_are_typed(visitor: Client, acme: Consumer) -> None:
+    endpoint = new_endpoint(acme, event_types=["invoice.*", "order.made"])
+    blank = form_to(visitor.get("/portal/endpoints/new/"), "").values
+    filled = form_to(visitor.get(f"/portal/endpoints/{endpoint.public_id}/edit/"), "").values
+    assert (blank["event_types"], filled["event_types"]) == ("*", "invoice.*\norder.made")
+    visitor.post("/portal/endpoints/new/", {**blank, "url": "https://receiver.test/new"})
+    assert Endpoint.objects.get(url="https://receiver.test/new").event_types == ["*"]

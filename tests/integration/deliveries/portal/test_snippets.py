@@ -92,7 +92,7 @@ def test_a_receiver_to_copy_takes_what_is_genuine_with_either_secret_and_refuses
     name: str, scheme: str, acme: Consumer, pump: PumpRunner, tmp_path: Path
 ) -> None:
     endpoint, old = endpoints.create(
-        consumer=acme, url="http://127.0.0.1:1/", signature_scheme=scheme, retry_schedule=[0]
+        consumer=acme, url="http://127.0.0.1:1/", signature_scheme=scheme, retry_schedule=[0], timeout_seconds=30
     )
     new = endpoints.rotate_secret(endpoint, overlap_seconds=3600).secret
 
