@@ -40,10 +40,14 @@ def main() -> int:
         return 2
     begun_at = time.monotonic()
     seeds = [int(each) for each in options.seeds.split(",")]
-    rounds, ended = _run_beside(seeds, options) if options.jobs > 1 and len(seeds) > 1 else _run(seeds, names)
-    minutes = (time.monotonic() - begun_at) / 60
-    if options.save:
-        Path(options.save).write_text(json.dumps({"rounds": [each.stored() for each in rounds], "ended": ended}))
+    if options.read:
+        rounds, ended = _read(Path(options.read))
+    elif options.jobs > 1 and len(seeds) > 1:
+        rounds, ended = _run_beside(seeds, options)
+    else:
+        rounds, ended = _run(seeds, names, save=options.save)
+    _save(options.save, rounds, ended)
+    minutes = options.minutes or (time.monotonic() - begun_at) / 60
     # A part of the catalogue does not replace the report of the whole, unless asked to.
     if options.report == "yes" or (options.report == "auto" and not options.only):
         report.write(sorted(rounds, key=_place), ended=ended, page=PAGE, note=options.note, minutes=minutes)
@@ -52,7 +56,7 @@ def main() -> int:
     return 1 if broken or ended else 0
 
 
-def _run(seeds: list[int], names: list[str]) -> tuple[list[Round], list[str]]:
+def _run(seeds: list[int], names: list[str], *, save: str) -> tuple[list[Round], list[str]]:
     """The rounds, and what was wrong at the end of a session."""
     rounds: list[Round] = []
     ended: list[str] = []
@@ -61,7 +65,7 @@ def _run(seeds: list[int], names: list[str]) -> tuple[list[Round], list[str]]:
         order = random.Random(seed).sample(names, len(names))
         while order:
             with running_receivers() as receivers:
-                ended += _run_until_broken(receivers, seed, order, rounds)
+                ended += _run_until_broken(receivers, seed, order, rounds, save=save)
     return rounds, ended
 
 
@@ -81,13 +85,25 @@ def _run_beside(seeds: list[int], options: argparse.Namespace) -> tuple[list[Rou
             if not file.exists():
                 ended.append(f"seed {seed} did not come to its end")
                 continue
-            found = json.loads(file.read_text())
-            rounds += [Round.read(each, FAULTS) for each in found["rounds"]]
-            ended += found["ended"]
+            more, wrong = _read(file)
+            rounds += more
+            ended += wrong
     return rounds, ended
 
 
-def _run_until_broken(receivers: Receivers, seed: int, order: list[str], rounds: list[Round]) -> list[str]:
+def _save(name: str, rounds: list[Round], ended: list[str]) -> None:
+    if name:
+        Path(name).write_text(json.dumps({"rounds": [each.stored() for each in rounds], "ended": ended}))
+
+
+def _read(file: Path) -> tuple[list[Round], list[str]]:
+    found = json.loads(file.read_text())
+    return [Round.read(each, FAULTS) for each in found["rounds"]], found["ended"]
+
+
+def _run_until_broken(
+    receivers: Receivers, seed: int, order: list[str], rounds: list[Round], *, save: str
+) -> list[str]:
     """Takes names off `order`. Ends with the order, or after a round that leaves a system not worth going on with."""
     with ExitStack() as stack:
         _say(f"seed {seed}: starting a system for {len(order)} faults")
@@ -96,6 +112,7 @@ def _run_until_broken(receivers: Receivers, seed: int, order: list[str], rounds:
             done = session.run(FAULTS[order.pop(0)], seed)
             rounds.append(done)
             _say(_line(done, len(order)))
+            _save(save, rounds, [])
             if not done.passed:
                 _show_logs(session)
                 return []
@@ -130,7 +147,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--report", default="auto", choices=["auto", "yes", "no"])
     parser.add_argument("--jobs", type=int, default=1, help="seeds that run beside each other")
-    parser.add_argument("--save", default="", help="a file for the rounds, as JSON")
+    parser.add_argument("--save", default="", help="a file for the rounds, as JSON, written after each")
+    parser.add_argument("--read", default="", help="write the report of such a file, and run nothing")
+    parser.add_argument("--minutes", type=float, default=0, help="how long that run took")
     parser.add_argument("--note", default="", help="a sentence for the report, such as what else the machine did")
     return parser.parse_args()
 

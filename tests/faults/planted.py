@@ -166,7 +166,8 @@ def _harness(plant: Plant) -> list[str]:
 
 
 def _ask(tree: Path, who: str, arguments: list[str]) -> bool:
-    env = {**os.environ, "LEDGER_EXAMPLES": os.environ.get("LEDGER_EXAMPLES", "40")}
+    env = {**os.environ, "LEDGER_SHRINK": "no"}
+    env.setdefault("LEDGER_EXAMPLES", "40")
     done = subprocess.run(
         [sys.executable, *arguments], cwd=tree, env=env, capture_output=True, text=True, check=False, timeout=1800
     )

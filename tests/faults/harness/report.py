@@ -1,7 +1,7 @@
 """docs/reliability.md: what was run, what came of it, and the command that repeats each line."""
 
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -55,22 +55,31 @@ def _table(ran: list[Round]) -> list[str]:
     lines = [
         "Seconds are the median and the worst of the seeds. *Back* is the time from the fault's end (the server"
         " answers, the process is started) to the next request at a healthy receiver. *Lag* is the longest time from a"
-        " 202 to the first request, for healthy endpoints; it includes the outage.",
+        " 202 to the first request, for healthy endpoints; it includes the outage. *In flight* is the most when a fault"
+        " began; *doubled* are events that a receiver took twice; *callers saw* is what emits met before their 202.",
         "",
-        "| fault | what | seeds | 202s | outage | back | lag | in flight | doubled | result |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
+        "| fault | what | 202s | outage | back | lag | in flight | doubled | callers saw | result |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---|---|",
     ]
     for name, group in _grouped(ran).items():
         result = "kept" if all(each.passed for each in group) else "**broken**"
         lines.append(
-            f"| `{name}` | {group[0].fault.what} | {' '.join(str(each.seed) for each in group)}"
-            f" | {sum(each.audit.accepted for each in group)} | {_seconds([each.outage_seconds for each in group])}"
+            f"| `{name}` | {group[0].fault.what} | {sum(each.audit.accepted for each in group)}"
+            f" | {_seconds([each.outage_seconds for each in group])}"
             f" | {_seconds([each.back_seconds for each in group])}"
             f" | {_seconds([each.worst_lag_seconds for each in group])}"
             f" | {max(each.in_flight for each in group)}"
-            f" | {sum(each.audit.duplicate_count for each in group)} | {result} |"
+            f" | {sum(each.audit.duplicate_count for each in group)} | {_seen_by_callers(group)} | {result} |"
         )
     return [*lines, "", "To repeat one: `make faults ONLY=redis-frozen SEEDS=2`."]
+
+
+def _seen_by_callers(group: list[Round]) -> str:
+    """What emits met before their 202: status codes, and the client's names for no answer at all."""
+    seen: Counter[str] = Counter()
+    for each in group:
+        seen.update(each.unanswered)
+    return ", ".join(f"{name} × {count}" for name, count in sorted(seen.items())) or "202 only"
 
 
 def _grouped(ran: list[Round]) -> dict[str, list[Round]]:

@@ -47,6 +47,8 @@ class System:
         self._programs = {program.name: program for program in programs.platform(folder, env, options)}
         self._programs["beat2"] = _second_beat(self._programs["beat"], folder)
         self._children: dict[str, Child] = {}
+        # Kept: each new client would read all certificates there are.
+        self._probe = httpx.Client(base_url=self.url, timeout=5)
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,11 +168,12 @@ class System:
 
     def answers(self, path: str) -> bool:
         try:
-            return httpx.get(f"{self.url}/{path}", timeout=5).status_code == 200
+            return self._probe.get(f"/{path}").status_code == 200
         except httpx.TransportError:
             return False
 
     def stop(self) -> None:
+        self._probe.close()
         for child in self._children.values():
             child.stop()
         for child in self._children.values():
