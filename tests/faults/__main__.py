@@ -50,7 +50,8 @@ def main() -> int:
     minutes = options.minutes or (time.monotonic() - begun_at) / 60
     # A part of the catalogue does not replace the report of the whole, unless asked to.
     if options.report == "yes" or (options.report == "auto" and not options.only):
-        report.write(sorted(rounds, key=_place), ended=ended, page=PAGE, note=options.note, minutes=minutes)
+        about = report.About(commit=options.commit or report.current_commit(), minutes=minutes, note=options.note)
+        report.write(sorted(rounds, key=_place), ended=ended, page=PAGE, about=about)
     broken = [each for each in rounds if not each.passed]
     _say(f"{len(rounds)} rounds in {minutes:.0f} minutes, {len(broken)} with a broken promise")
     return 1 if broken or ended else 0
@@ -150,6 +151,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--save", default="", help="a file for the rounds, as JSON, written after each")
     parser.add_argument("--read", default="", help="write the report of such a file, and run nothing")
     parser.add_argument("--minutes", type=float, default=0, help="how long that run took")
+    parser.add_argument("--commit", default="", help="what that run ran on")
     parser.add_argument("--note", default="", help="a sentence for the report, such as what else the machine did")
     return parser.parse_args()
 

@@ -81,12 +81,12 @@ PLANTS = {
                 Edit(
                     "deliveries/accepting/group_commit.py",
                     '        fail_points.reach("accept.before_commit")\n',
-                    '        bell.ring_members(written.ready)\n        fail_points.reach("accept.before_commit")\n',
+                    '        bell.ring_members(ready)\n        fail_points.reach("accept.before_commit")\n',
                 ),
                 Edit(
                     "deliveries/accepting/group_commit.py",
-                    '    fail_points.reach("accept.after_commit")\n    bell.ring_members(written.ready)\n',
-                    '    fail_points.reach("accept.after_commit")\n',
+                    "    bell.ring_members(ready)\n    ingest.log_accepted([",
+                    "    ingest.log_accepted([",
                 ),
             ),
             tests=("tests/faults/test_bell.py",),
@@ -101,8 +101,8 @@ PLANTS = {
             (
                 Edit(
                     "deliveries/accepting/group_commit.py",
-                    "transaction.atomic() if kept or (whole and not all(map(is_plain, events))) else nullcontext()",
-                    "transaction.atomic() if whole and not all(map(is_plain, events)) else nullcontext()",
+                    "    with _transaction(group):\n        try:\n",
+                    "    from contextlib import nullcontext\n\n    with nullcontext():\n        try:\n",
                 ),
             ),
             faults=("web-before-commit",),
@@ -114,10 +114,11 @@ PLANTS = {
             (
                 Edit(
                     "deliveries/claim.py",
-                    "array_agg(endpoint_id)\n    FROM (\n        SELECT endpoint_id FROM subscriptions_lane\n",
-                    "array_agg(endpoint_id),\n"
-                    "        set_config('webhooks.flying', coalesce(json_object_agg(endpoint_id, flying), '{}')::text,"
-                    " true), array_agg(endpoint_id)\n    FROM (\n        SELECT endpoint_id, (SELECT count(*) FROM"
+                    "string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)\n    FROM (\n"
+                    "        SELECT endpoint_id FROM subscriptions_lane\n",
+                    "string_agg(endpoint_id::text, ','), '') || left(set_config('webhooks.flying',"
+                    " coalesce(json_object_agg(endpoint_id, flying), '{}')::text, true), 0), true),"
+                    " array_agg(endpoint_id)\n    FROM (\n        SELECT endpoint_id, (SELECT count(*) FROM"
                     " deliveries_delivery WHERE endpoint_id = subscriptions_lane.endpoint_id AND state = 'in_flight')"
                     " AS flying FROM subscriptions_lane\n",
                 ),
@@ -129,7 +130,8 @@ PLANTS = {
                 ),
             ),
             faults=("none",),
-            tests=(PROPERTIES, "tests/faults/test_workers.py::test_the_bulkhead_is_exact_across_three_workers"),
+            blind={"property test": "its steps come one after the other, and this is a race"},
+            tests=("tests/faults/test_workers.py::test_the_bulkhead_is_exact_across_three_workers"),
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -14,22 +15,33 @@ _BEGIN, _END = "<!-- report: written by make faults -->", "<!-- end of report --
 _WIDTH, _ROW, _LABEL = 900, 18, 220
 
 
-def write(rounds: list[Round], *, ended: list[str], page: Path, note: str, minutes: float) -> None:
+@dataclass(frozen=True)
+class About:
+    """The run itself."""
+
+    commit: str
+    minutes: float
+    # A sentence of whoever ran it, such as what else the machine did.
+    note: str
+
+
+def write(rounds: list[Round], *, ended: list[str], page: Path, about: About) -> None:
     """Replaces the part of the page between the marks."""
     text = page.read_text()
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    page.write_text(f"{before}{_BEGIN}\n\n{render(rounds, ended=ended, note=note, minutes=minutes)}\n{_END}{after}")
+    page.write_text(f"{before}{_BEGIN}\n\n{render(rounds, ended=ended, about=about)}\n{_END}{after}")
     CHART.write_text(chart(rounds))
 
 
-def render(rounds: list[Round], *, ended: list[str], note: str, minutes: float) -> str:
+def render(rounds: list[Round], *, ended: list[str], about: About) -> str:
     ran = [each for each in rounds if not each.skipped]
     broken = [each for each in ran if not each.passed]
     accepted = sum(each.audit.accepted for each in ran)
     doubled = sum(each.audit.duplicate_count for each in ran)
     lines = [
-        f"Run on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, commit `{_commit()}`, {minutes:.0f} minutes. {note}".rstrip(),
+        f"Run on {datetime.now(UTC):%Y-%m-%d} at commit `{about.commit}`, {about.minutes:.0f} minutes."
+        f" {about.note}".rstrip(),
         "",
         f"{len(ran)} rounds of {len({each.fault.name for each in ran})} faults: {accepted:,} events answered 202,"
         f" {sum(each.audit.delivered for each in ran):,} deliveries delivered, {sum(each.audit.dead for each in ran):,}"
@@ -119,7 +131,7 @@ def _skipped(rounds: list[Round]) -> list[str]:
     return [f"- `{name}` was skipped: {reason}" for name, reason in reasons.items()]
 
 
-def _commit() -> str:
+def current_commit() -> str:
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )  # fmt: skip
