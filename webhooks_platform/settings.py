@@ -148,7 +148,7 @@ REDIS_TIMEOUT_SECONDS = env.float("REDIS_TIMEOUT_SECONDS", default=0.2)
 
 # ── Celery ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Celery's broker: Redis, unless another one is named, e.g. amqp://user:password@rabbitmq:5672//. The bell, hints and
+# Celery's broker: Redis, unless another one is named, e.g. amqp://user:password@rabbitmq:5672//. The bell and
 # rate limits stay on REDIS_URL. kombu spells a unix socket differently from redis-py.
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=REDIS_URL).replace("unix://", "redis+socket://", 1)
 CELERY_TASK_IGNORE_RESULT = True

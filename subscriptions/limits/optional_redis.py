@@ -1,4 +1,4 @@
-"""Redis for what may be skipped: rate limits, hints. It never fails a request, and delays one by a moment at worst."""
+"""Redis for what may be skipped: rate limits. It never fails a request, and delays one by a moment at worst."""
 
 import threading
 import time
