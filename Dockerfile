@@ -31,7 +31,7 @@ WORKDIR /app
 USER 10001:10001
 EXPOSE 8000
 # No entry point and no shell: SIGTERM reaches the process. GRANIAN_WORKERS says how many processes serve.
-CMD ["python", "-m", "granian", "--interface", "wsgi", "webhooks_platform.wsgi:application", \
+CMD ["python", "-m", "webhooks_platform.web.lasting_granian", "--interface", "wsgi", "webhooks_platform.wsgi:application", \
      "--host", "0.0.0.0", "--port", "8000", "--no-ws", "--no-access-log", \
      "--http", "1", "--backlog", "1024", "--backpressure", "500", "--blocking-threads", "512", \
      "--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]

@@ -45,7 +45,13 @@ def background(folder: DataFolder, env: Mapping[str, str]) -> list[Program]:
 
 
 def _web(folder: DataFolder, env: Mapping[str, str], options: Options) -> Program:
-    arguments = ["-m", "granian", "--interface", "wsgi", "webhooks_platform.wsgi:application"]
+    arguments = [
+        "-m",
+        "webhooks_platform.web.lasting_granian",
+        "--interface",
+        "wsgi",
+        "webhooks_platform.wsgi:application",
+    ]
     arguments += ["--host", options.host, "--port", str(options.port), "--no-ws", "--no-access-log"]
     # A thread for every connection it takes; WEB_SLOTS says how many work at a time (webhooks_platform/web/). Over
     # HTTP/2, and before it knows which version a client speaks, it waits for ever.
