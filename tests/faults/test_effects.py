@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -163,7 +164,7 @@ def faults(world: World) -> dict[str, Callable[[], object]]:
         "shop": world.shop.restart,
         "relay": world.relay.restart,
         "receiver": world.receiver.restart,
-        **{name: lambda name=name: world.stack.restart(name) for name in ("web", "deliveries1", "deliveries2")},
+        **{name: partial(world.stack.restart, name) for name in ("web", "deliveries1", "deliveries2")},
         "redis emptied": empty_redis,
         "redis killed": lambda: restart(world.valkey),
         "postgres killed": lambda: restart(world.postgres.server),
