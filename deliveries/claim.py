@@ -18,6 +18,7 @@ from psycopg.rows import args_row
 
 from deliveries.sql import arrays, clock
 from deliveries.sql.compact import compact
+from deliveries.sql.fragments import IN_FLIGHT, MAY_BE_SENT_TO, TOKENS_NOW, is_claimable, spend_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -39,39 +40,30 @@ LOCK_LANES = """
 """Locks the lanes that are open and that nobody else is claiming for, and leaves their ids to the next statement. Says
 what time it is, too: requests are signed with the database's."""
 
-CLAIM_DUE = compact("""
+CLAIM_DUE = compact(f"""
     WITH lane AS (
         -- `least` passes over nulls: no allowance means the whole cap, no rate means no bucket.
         SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AS is_well,
             least(endpoint.max_in_flight, lane.allowance) - (
                 SELECT count(*) FROM deliveries_delivery
-                WHERE endpoint_id = endpoint.id AND state = 'in_flight'
+                WHERE endpoint_id = endpoint.id AND state = {IN_FLIGHT}
             ) - (
                 -- A test sent by hand (endpoint_tests/places.py) is in flight, too.
                 SELECT count(*) FROM deliveries_trialslot
                 WHERE endpoint_id = endpoint.id AND ends_at > statement_timestamp()
             ) AS room,
             endpoint.rate_limit_per_second AS rate,
-            least(
-                greatest(1, endpoint.rate_limit_per_second / 10.0),
-                -- From before the clock was set back, the moment says nothing: the bucket is full.
-                CASE WHEN lane.tokens_at <= statement_timestamp() THEN lane.tokens
-                    + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second END
-            ) AS tokens
+            {TOKENS_NOW} AS tokens
         FROM subscriptions_endpoint endpoint
         JOIN subscriptions_lane lane ON lane.endpoint_id = endpoint.id
         -- In a query of its own: or else it would be read again for each endpoint that the plan looks at.
         WHERE endpoint.id = ANY ((SELECT string_to_array(current_setting('webhooks.lanes'), ',')::uuid[])::uuid[])
-            AND endpoint.status = 'active' AND endpoint.deleted_at IS NULL
-            AND NOT EXISTS (
-                SELECT FROM subscriptions_hold held
-                WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
-            )
+            AND {MAY_BE_SENT_TO}
     ), picked AS MATERIALIZED (
         SELECT due.id, lane.id AS endpoint_id
         FROM lane CROSS JOIN LATERAL (
             SELECT id FROM deliveries_delivery
-            WHERE endpoint_id = lane.id AND state = 'pending' AND NOT blocked AND due_at <= statement_timestamp()
+            WHERE endpoint_id = lane.id AND {is_claimable()} AND due_at <= statement_timestamp()
             ORDER BY due_at, id
             -- A lane opens the moment its token is there; rounding must not make that moment a little early.
             LIMIT greatest(0, least(lane.room, %(share)s, CASE WHEN lane.rate > 0 THEN floor(lane.tokens + 0.001) END))
@@ -81,16 +73,12 @@ CLAIM_DUE = compact("""
     ), claimed AS (
         -- Not `FROM picked`: joined like that, a large table is read whole.
         UPDATE deliveries_delivery
-        SET state = 'in_flight', attempt_count = attempt_count + 1, leased_by = %(lease_id)s
+        SET state = {IN_FLIGHT}, attempt_count = attempt_count + 1, leased_by = %(lease_id)s
         WHERE id = ANY (ARRAY(SELECT id FROM picked))
         RETURNING id, event_id, endpoint_id, attempt_count, round_base, ordering_key
     ), paid AS (
         UPDATE subscriptions_lane
-        SET tokens = lane.tokens - spent.count, tokens_at = statement_timestamp(),
-            -- Behind an open breaker only the cool-down may close the lane: settling tells a probe by the open lane.
-            opens_at = CASE WHEN lane.tokens - spent.count < 1 AND NOT breaker_open THEN greatest(
-                opens_at, statement_timestamp() + (1 - lane.tokens + spent.count) / lane.rate * interval '1 second'
-            ) ELSE opens_at END
+        SET {spend_tokens("lane", "spent.count")}
         FROM lane
         JOIN (SELECT endpoint_id, count(*) FROM claimed GROUP BY endpoint_id) spent ON spent.endpoint_id = lane.id
         WHERE subscriptions_lane.endpoint_id = lane.id AND lane.rate > 0

@@ -1,5 +1,6 @@
 """An endpoint's life where it touches deliveries: changed, paused, resumed, deleted. Nothing owed is forgotten."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -7,57 +8,52 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils import timezone
 
-from deliveries import bell
-from deliveries.models import Delivery, DeliveryState, Notice, NoticeKind
+from deliveries import bell, models
+from deliveries.models import Delivery, Notice, NoticeKind
+from deliveries.sql.fragments import DEAD, DISABLE_ENDPOINTS, LIVE, PENDING, is_claimable, lock_keys
 from deliveries.statistics import deltas
 from subscriptions import endpoints, ids
-from subscriptions.models import Endpoint, Lane
+from subscriptions.models import Endpoint, EndpointStatus, Lane
 
 # Notices of what people do, which may be as often as they like; the others follow from deliveries.
 _BY_HAND = (NoticeKind.PAUSED, NoticeKind.RESUMED)
 _KEPT_PER_DAY = 20
 
-LOCK_KEYS = """
-    SELECT held.id FROM deliveries_orderingkey held
-    WHERE held.consumer_id = %(consumer_id)s AND held.key IN (
-        -- The event's: a delivery has none while its endpoint wants no order.
-        SELECT event.ordering_key
-        FROM deliveries_delivery delivery JOIN deliveries_event event ON event.id = delivery.event_id
-        WHERE delivery.endpoint_id = %(endpoint_id)s AND delivery.state IN ('pending', 'in_flight')
-            AND event.ordering_key IS NOT NULL
-    )
-    ORDER BY held.consumer_id, held.key
-    FOR NO KEY UPDATE OF held
-"""
+LOCK_KEYS = lock_keys(f"""
+    -- The event's key: a delivery has none while its endpoint wants no order.
+    SELECT DISTINCT event.consumer_id, event.ordering_key AS key
+    FROM deliveries_delivery delivery JOIN deliveries_event event ON event.id = delivery.event_id
+    WHERE delivery.endpoint_id = %(endpoint_id)s AND delivery.state IN {LIVE} AND event.ordering_key IS NOT NULL
+""")
 """Waits until no event is being accepted that would wait behind one of this endpoint's deliveries."""
 
-PUT_IN_ORDER = """
+PUT_IN_ORDER = f"""
     UPDATE deliveries_delivery delivery
     SET ordering_key = ranked.ordering_key, sequence = ranked.sequence, blocked = ranked.place > 1
     FROM (
         SELECT waiting.id, event.ordering_key, event.sequence,
             row_number() OVER (PARTITION BY event.ordering_key ORDER BY event.sequence) AS place
         FROM deliveries_delivery waiting JOIN deliveries_event event ON event.id = waiting.event_id
-        WHERE waiting.endpoint_id = %(endpoint_id)s AND waiting.state = 'pending' AND event.ordering_key IS NOT NULL
+        WHERE waiting.endpoint_id = %(endpoint_id)s AND waiting.state = {PENDING} AND event.ordering_key IS NOT NULL
     ) ranked
-    WHERE delivery.id = ranked.id AND delivery.state = 'pending'
+    WHERE delivery.id = ranked.id AND delivery.state = {PENDING}
 """
 """The backlog of an endpoint that wants order from now on: one delivery per key stays free, the others wait for it.
 
 What is in flight at this moment ends by itself.
 """
 
-LET_ALL_GO = """
+LET_ALL_GO = f"""
     UPDATE deliveries_delivery SET ordering_key = NULL, sequence = NULL, blocked = false
-    WHERE endpoint_id = %(endpoint_id)s AND state IN ('pending', 'in_flight') AND ordering_key IS NOT NULL
+    WHERE endpoint_id = %(endpoint_id)s AND state IN {LIVE} AND ordering_key IS NOT NULL
 """
 """The backlog of an endpoint that no longer wants order."""
 
-BURY = """
+BURY = f"""
     -- In two parts, each in the order of its index: a long history is not read for the little that is owed.
     WITH orphaned AS (
         SELECT id FROM deliveries_delivery
-        WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked
+        WHERE endpoint_id = %(endpoint_id)s AND {is_claimable()}
         ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ), waiting AS (
         SELECT id FROM deliveries_delivery
@@ -65,7 +61,7 @@ BURY = """
         ORDER BY ordering_key, sequence LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ), buried AS (
         UPDATE deliveries_delivery
-        SET state = 'dead', dead_reason = 'endpoint_deleted', finished_at = now(), blocked = false
+        SET state = {DEAD}, dead_reason = 'endpoint_deleted', finished_at = now(), blocked = false
         WHERE id = ANY (ARRAY(SELECT id FROM orphaned UNION ALL SELECT id FROM waiting))
         RETURNING id
     )
@@ -109,9 +105,20 @@ def resume(endpoint: Endpoint, *, reason: str) -> None:
         transaction.on_commit(lambda: bell.ring([endpoint.id]))
 
 
+def disable(endpoint_id: UUID, *, reason: str, statuses: Sequence[EndpointStatus]) -> bool:
+    """True if this call disabled it: it had one of these statuses, and was not deleted."""
+    given: dict[str, Any] = {
+        "endpoint_ids": [endpoint_id],
+        "reasons": [reason],
+        "statuses": [status.value for status in statuses],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(DISABLE_ENDPOINTS, given)
+        return cursor.fetchone() is not None
+
+
 def backlog(endpoint: Endpoint) -> int:
-    live = [DeliveryState.PENDING, DeliveryState.IN_FLIGHT]
-    return Delivery.objects.filter(endpoint=endpoint, state__in=live).count()
+    return Delivery.objects.filter(endpoint=endpoint, state__in=models.LIVE).count()
 
 
 def bury(endpoint_id: UUID, *, batch: int = 1000) -> int:

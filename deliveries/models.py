@@ -102,6 +102,10 @@ class DeliveryState(models.TextChoices):
     DEAD = "dead"  # a dead letter; only a replay takes it out
 
 
+LIVE = [DeliveryState.PENDING, DeliveryState.IN_FLIGHT]
+FINISHED = [DeliveryState.DELIVERED, DeliveryState.DEAD]
+
+
 class Delivery(models.Model):
     """One event owed to one endpoint."""
 
@@ -138,57 +142,71 @@ class Delivery(models.Model):
             models.UniqueConstraint(fields=["endpoint", "event"], name="delivery_once_per_endpoint"),
             models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
             models.CheckConstraint(
-                condition=Q(state="in_flight", leased_by__isnull=False)
-                | (~Q(state="in_flight") & Q(leased_by__isnull=True)),
+                condition=Q(state=DeliveryState.IN_FLIGHT, leased_by__isnull=False)
+                | (~Q(state=DeliveryState.IN_FLIGHT) & Q(leased_by__isnull=True)),
                 name="delivery_leased_while_in_flight",
             ),
             models.CheckConstraint(
-                condition=Q(state="dead", dead_reason__isnull=False) | (~Q(state="dead") & Q(dead_reason__isnull=True)),
+                condition=Q(state=DeliveryState.DEAD, dead_reason__isnull=False)
+                | (~Q(state=DeliveryState.DEAD) & Q(dead_reason__isnull=True)),
                 name="delivery_dead_for_a_reason",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=["delivered", "dead"], finished_at__isnull=False)
-                | Q(state__in=["pending", "in_flight"], finished_at__isnull=True),
+                condition=Q(state__in=FINISHED, finished_at__isnull=False)
+                | Q(state__in=LIVE, finished_at__isnull=True),
                 name="delivery_finished_when_final",
             ),
             models.CheckConstraint(
                 condition=Q(attempt_count__gte=models.F("round_base")), name="delivery_round_base_sane"
             ),
             models.CheckConstraint(
-                condition=Q(blocked=False) | Q(state="pending", ordering_key__isnull=False),
+                condition=Q(blocked=False) | Q(state=DeliveryState.PENDING, ordering_key__isnull=False),
                 name="delivery_blocked_while_pending",
             ),
             # "One at a time per key" is a constraint of the database, not a habit of the code.
             models.UniqueConstraint(
                 fields=["endpoint", "ordering_key"],
-                condition=Q(state__in=["pending", "in_flight"], blocked=False, ordering_key__isnull=False),
+                condition=Q(state__in=LIVE, blocked=False, ordering_key__isnull=False),
                 name="delivery_one_live_per_key",
             ),
         ]
         indexes = [
             # claim.py takes an endpoint's due rows in order; sweep.py skips from endpoint to endpoint.
             models.Index(
-                fields=["endpoint", "due_at", "id"], condition=Q(state="pending", blocked=False), name="delivery_due"
+                fields=["endpoint", "due_at", "id"],
+                condition=Q(state=DeliveryState.PENDING, blocked=False),
+                name="delivery_due",
             ),
             # claim.py counts an endpoint's requests in flight; sweep.py looks for those of dead workers.
-            models.Index(fields=["endpoint"], condition=Q(state="in_flight"), name="delivery_in_flight"),
+            models.Index(fields=["endpoint"], condition=Q(state=DeliveryState.IN_FLIGHT), name="delivery_in_flight"),
             # settle.py finds the next delivery of a key.
             models.Index(
                 fields=["endpoint", "ordering_key", "sequence"], condition=Q(blocked=True), name="delivery_blocked"
             ),
             # deliveries/?state=dead and replays, of all endpoints or of one.
-            models.Index(fields=["id"], condition=Q(state="dead"), name="delivery_dead"),
-            models.Index(fields=["endpoint", "id"], condition=Q(state="dead"), name="delivery_dead_of_endpoint"),
+            models.Index(fields=["id"], condition=Q(state=DeliveryState.DEAD), name="delivery_dead"),
+            models.Index(
+                fields=["endpoint", "id"], condition=Q(state=DeliveryState.DEAD), name="delivery_dead_of_endpoint"
+            ),
             # browse/causes.py: every reason and how many died of it; dead letters of one reason, newest first.
-            models.Index(fields=["dead_reason", "id"], condition=Q(state="dead"), name="delivery_dead_by_reason"),
+            models.Index(
+                fields=["dead_reason", "id"], condition=Q(state=DeliveryState.DEAD), name="delivery_dead_by_reason"
+            ),
             # browse/causes.py: the dead letters of certain endpoints, grouped by reason.
             models.Index(
-                fields=["endpoint", "dead_reason", "id"], condition=Q(state="dead"), name="delivery_dead_for_reason"
+                fields=["endpoint", "dead_reason", "id"],
+                condition=Q(state=DeliveryState.DEAD),
+                name="delivery_dead_for_reason",
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.public_id} {self.state}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Delivered or dead: only a replay takes it out of there."""
+        return self.state in FINISHED
 
     @property
     def public_id(self) -> str:
@@ -325,14 +343,14 @@ class Replay(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(status__in=ReplayStatus.values), name="replay_status_known"),
             models.CheckConstraint(
-                condition=Q(status="running", finished_at__isnull=True)
-                | (~Q(status="running") & Q(finished_at__isnull=False)),
+                condition=Q(status=ReplayStatus.RUNNING, finished_at__isnull=True)
+                | (~Q(status=ReplayStatus.RUNNING) & Q(finished_at__isnull=False)),
                 name="replay_finished_when_final",
             ),
         ]
         indexes = [
             # The replay task takes the running ones.
-            models.Index(fields=["id"], condition=Q(status="running"), name="replay_running"),
+            models.Index(fields=["id"], condition=Q(status=ReplayStatus.RUNNING), name="replay_running"),
         ]
 
     def __str__(self) -> str:
@@ -364,7 +382,7 @@ class PutBack(models.Model):
             # "At most once per job" is a constraint of the database. Also read by cancelling and counting.
             models.UniqueConstraint(fields=["replay_id", "delivery_id"], name="put_back_once_per_job"),
             models.CheckConstraint(
-                condition=Q(outcome__isnull=True) | Q(outcome__in=["delivered", "dead"]), name="put_back_outcome_known"
+                condition=Q(outcome__isnull=True) | Q(outcome__in=FINISHED), name="put_back_outcome_known"
             ),
         ]
         indexes = [

@@ -29,6 +29,7 @@ from deliveries.replaying import missed as missed_events
 from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 from deliveries.replaying.missed import Missed
 from deliveries.replaying.preview import preview
+from deliveries.sql.fragments import DEAD, DELIVERED, FINISHED, PENDING, has_head, lock_keys, unblock_next
 from deliveries.statistics import deltas
 from subscriptions.models import Consumer
 
@@ -42,61 +43,52 @@ _LAST_TURN = "replay turn"
 # How far ahead due times are given out: the task may be late by this much before the receiver notices.
 _AHEAD = timedelta(seconds=5)
 
-LOCK_KEYS = """
-    SELECT held.id FROM deliveries_orderingkey held
-    JOIN (
-        SELECT DISTINCT event.consumer_id, event.ordering_key AS key
-        FROM deliveries_delivery delivery
-        JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.ordered
-        JOIN deliveries_event event ON event.id = delivery.event_id AND event.ordering_key IS NOT NULL
-        WHERE delivery.id = ANY (%(ids)s::uuid[])
-    ) wanted USING (consumer_id, key)
-    ORDER BY held.consumer_id, held.key
-    FOR NO KEY UPDATE OF held
-"""
-"""Holds the ordering keys of these deliveries, as accepting and settling do."""
+LOCK_KEYS = lock_keys("""
+    SELECT DISTINCT event.consumer_id, event.ordering_key AS key
+    FROM deliveries_delivery delivery
+    JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.ordered
+    JOIN deliveries_event event ON event.id = delivery.event_id AND event.ordering_key IS NOT NULL
+    WHERE delivery.id = ANY (%(ids)s::uuid[])
+""")
+"""The ordering keys of these deliveries."""
 
-LOCK_FINISHED = """
+LOCK_FINISHED = f"""
     SELECT FROM deliveries_delivery
-    WHERE id = ANY (%(ids)s::uuid[]) AND state IN ('delivered', 'dead') ORDER BY id FOR UPDATE
+    WHERE id = ANY (%(ids)s::uuid[]) AND state IN {FINISHED} ORDER BY id FOR UPDATE
 """
 """Locks the deliveries in id order: two replays of the same ones wait for each other once, not in a circle."""
 
-LOCK_PAYLOADS = """
+LOCK_PAYLOADS = f"""
     SELECT FROM deliveries_event WHERE id = ANY (ARRAY(
         SELECT event_id FROM deliveries_delivery
-        WHERE id = ANY (%(ids)s::uuid[]) AND state IN ('delivered', 'dead')
+        WHERE id = ANY (%(ids)s::uuid[]) AND state IN {FINISHED}
     )) AND body IS NOT NULL ORDER BY id FOR SHARE
 """
 """Retention passes over a payload held like this, and what it has emptied the next statement sees."""
 
-PUT_BACK = """
+PUT_BACK = f"""
     WITH chosen AS (
         SELECT delivery.id, wanted.ordering_key, wanted.sequence, delivery.round_base, delivery.round_started_at,
             delivery.dead_reason, delivery.finished_at,
             row_number() OVER (
                 PARTITION BY delivery.endpoint_id, wanted.ordering_key ORDER BY wanted.sequence
-            ) > 1 OR EXISTS (
-                SELECT FROM deliveries_delivery live
-                WHERE live.endpoint_id = delivery.endpoint_id AND live.ordering_key = wanted.ordering_key
-                    AND live.state IN ('pending', 'in_flight') AND NOT live.blocked
-            ) AS waits
+            ) > 1 OR {has_head("delivery.endpoint_id", "wanted.ordering_key")} AS waits
         FROM deliveries_delivery delivery
         JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id AND endpoint.deleted_at IS NULL
         JOIN deliveries_event event ON event.id = delivery.event_id AND event.body IS NOT NULL
         -- In order if its endpoint wants that now, whatever it wanted when the event came.
         LEFT JOIN LATERAL (SELECT event.ordering_key, event.sequence WHERE endpoint.ordered) wanted ON true
-        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state IN ('delivered', 'dead')
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state IN {FINISHED}
     ), moved AS (
         UPDATE deliveries_delivery delivery
-        SET state = 'pending', round_base = attempt_count, round_started_at = now(), dead_reason = NULL,
+        SET state = {PENDING}, round_base = attempt_count, round_started_at = now(), dead_reason = NULL,
             finished_at = NULL, ordering_key = chosen.ordering_key, sequence = chosen.sequence,
             blocked = chosen.ordering_key IS NOT NULL AND chosen.waits,
             due_at = coalesce(%(first_at)s, now())
                 + (array_position(%(ids)s::uuid[], delivery.id) - 1) * %(spacing)s * interval '1 second'
         FROM chosen
         WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = chosen.id
-            AND delivery.state IN ('delivered', 'dead')
+            AND delivery.state IN {FINISHED}
         RETURNING delivery.id, delivery.endpoint_id, delivery.round_started_at
     ), remembered AS (
         INSERT INTO deliveries_putback (
@@ -108,7 +100,7 @@ PUT_BACK = """
     ), ended AS (
         -- For the job that began the round before: from now on the delivery does not say how that one ended.
         UPDATE deliveries_putback earlier
-        SET outcome = CASE WHEN chosen.dead_reason IS NULL THEN 'delivered' ELSE 'dead' END
+        SET outcome = CASE WHEN chosen.dead_reason IS NULL THEN {DELIVERED} ELSE {DEAD} END
         FROM chosen
         WHERE earlier.delivery_id = ANY (%(ids)s::uuid[]) AND earlier.delivery_id = chosen.id
             AND earlier.round_started_at = chosen.round_started_at
@@ -117,43 +109,40 @@ PUT_BACK = """
 """
 """Starts a new round for finished deliveries, spaced out in time; those whose endpoint or payload is gone stay."""
 
-FIND_UNSENT = """
+FIND_UNSENT = f"""
     SELECT delivery.id FROM deliveries_putback mine
     JOIN deliveries_delivery delivery
         ON delivery.id = mine.delivery_id AND delivery.round_started_at = mine.round_started_at
-    WHERE mine.replay_id = %(replay_id)s AND delivery.state = 'pending'
+    WHERE mine.replay_id = %(replay_id)s AND delivery.state = {PENDING}
         AND delivery.attempt_count = delivery.round_base
 """
 """What a job has put back and nobody has attempted since."""
 
-TAKE_BACK = """
+TAKE_BACK = f"""
     WITH unsent AS (
         SELECT delivery.id, delivery.blocked, mine.old_round_base, mine.old_round_started_at, mine.old_dead_reason,
             mine.old_finished_at
         FROM deliveries_delivery delivery
         JOIN deliveries_putback mine ON mine.replay_id = %(replay_id)s AND mine.delivery_id = delivery.id
-        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state = 'pending'
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state = {PENDING}
             AND delivery.attempt_count = delivery.round_base AND delivery.round_started_at = mine.round_started_at
         ORDER BY delivery.id FOR UPDATE OF delivery
     ), ended AS (
         UPDATE deliveries_delivery delivery
-        SET state = CASE WHEN old_dead_reason IS NULL THEN 'delivered' ELSE 'dead' END, dead_reason = old_dead_reason,
+        SET state = CASE WHEN old_dead_reason IS NULL THEN {DELIVERED} ELSE {DEAD} END, dead_reason = old_dead_reason,
             finished_at = old_finished_at, round_base = old_round_base, round_started_at = old_round_started_at,
             blocked = false
         FROM unsent
         WHERE delivery.id = ANY (ARRAY(SELECT id FROM unsent)) AND delivery.id = unsent.id
         RETURNING delivery.id, endpoint_id, ordering_key, unsent.blocked AS was_blocked
     ), unblocked AS (
-        UPDATE deliveries_delivery SET blocked = false, due_at = now()
-        WHERE id = ANY (ARRAY(
-            SELECT (
-                SELECT waiting.id FROM deliveries_delivery waiting
-                WHERE waiting.endpoint_id = ended.endpoint_id AND waiting.ordering_key = ended.ordering_key
-                    AND waiting.blocked AND waiting.id <> ALL (ARRAY(SELECT id FROM unsent))
-                ORDER BY waiting.sequence LIMIT 1
-            )
-            FROM ended WHERE ordering_key IS NOT NULL AND NOT was_blocked
-        ))
+        {
+    unblock_next(
+        "ended",
+        where="AND NOT ended.was_blocked",
+        except_for="AND waiting.id <> ALL (ARRAY(SELECT id FROM unsent))",
+    )
+}
     ), forgotten AS (
         DELETE FROM deliveries_putback
         WHERE replay_id = %(replay_id)s AND delivery_id = ANY (ARRAY(SELECT id FROM ended))

@@ -44,9 +44,14 @@ class Facts(NamedTuple):
     retry_after: datetime | None = None
 
 
+def is_success(status_code: int | None) -> bool:
+    """2xx and nothing else: a redirect is not followed, and an attempt without an answer has no status."""
+    return status_code is not None and 200 <= status_code < 300
+
+
 def decide(facts: Facts, *, attempt_in_round: int, schedule: Sequence[int], now: datetime, jitter: float) -> Verdict:
     """`attempt_in_round` is 1 for the first; `jitter` lies in [-1, 1]."""
-    if facts.status_code is not None and 200 <= facts.status_code < 300:
+    if is_success(facts.status_code):
         return Delivered()
     if facts.error_kind == "refused_address":
         # Not the receiver's failure, and no later attempt can go better.

@@ -4,8 +4,7 @@ Every move is guarded by the state and the attempt's number. A worker that comes
 claimed again, finds another number and changes nothing.
 
 Healthy endpoints take one statement for the whole batch. Where an endpoint fails or recovers, its lane is locked first
-and written after the deliveries have moved, in the same transaction. Everybody who locks rows of several kinds does so
-in one order, or two of them could wait for each other: endpoint, lane, ordering key, delivery, event; in id order each.
+and written after the deliveries have moved, in the same transaction, in the lock order that sql/fragments.py states.
 
 Somebody may hold one of these rows for long. Whoever settles with `skip_locked` waits for none of them: outcomes that
 need such a row are set aside, and all others are written.
@@ -23,16 +22,28 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge
+from deliveries.models import DeliveryState
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
-from deliveries.sql import arrays
+from deliveries.sql import arrays, fragments
+from deliveries.sql.compact import compact
+from deliveries.sql.fragments import (
+    DEAD,
+    DELIVERED,
+    DISABLE_ENDPOINTS,
+    IN_FLIGHT,
+    PENDING,
+    notice_of_death,
+    unblock_next,
+)
 from deliveries.statistics import deltas
 from subscriptions import ids
+from subscriptions.models import EndpointStatus
 
-SETTLE = """
+SETTLE = compact(f"""
     WITH given AS MATERIALIZED (
         -- The guard is a column here, not a condition on the table: PostgreSQL would expect hardly any row in flight,
         -- and for so few compare each with each, or read all that are in flight anywhere.
-        SELECT *, 'in_flight' AS state_before FROM json_to_recordset(%(outcomes)s::json) AS outcome (
+        SELECT *, {IN_FLIGHT} AS state_before FROM json_to_recordset(%(outcomes)s::json) AS outcome (
             delivery_id uuid, number int, state text, wait float8, dead_reason text, attempt_id uuid,
             started_at timestamptz, duration_ms int, url text, address text, status_code int, error_kind text,
             error_detail text, request_headers text, response_headers text, response_body text
@@ -40,10 +51,10 @@ SETTLE = """
     ), moved AS (
         UPDATE deliveries_delivery delivery
         SET state = given.state,
-            due_at = CASE WHEN given.state = 'pending'
+            due_at = CASE WHEN given.state = {PENDING}
                 THEN now() + given.wait * interval '1 second' ELSE delivery.due_at END,
             dead_reason = given.dead_reason,
-            finished_at = CASE WHEN given.state <> 'pending' THEN now() END,
+            finished_at = CASE WHEN given.state <> {PENDING} THEN now() END,
             leased_by = NULL
         FROM given
         WHERE delivery.id = ANY (%(delivery_ids)s::uuid[]) AND delivery.id = given.delivery_id
@@ -59,31 +70,19 @@ SETTLE = """
         FROM moved
     ), counted AS (
         INSERT INTO deliveries_delta (counter, label, subject_id, duration_ms, latency_ms)
-        SELECT CASE state WHEN 'pending' THEN 'failed' ELSE state END,
+        SELECT CASE state WHEN {PENDING} THEN 'failed' ELSE state END,
             coalesce(status_code / 100 || 'xx', error_kind), endpoint_id, duration_ms,
             -- A replay says nothing about how fast events arrive. A number has room for 24 days.
-            CASE WHEN state = 'delivered' AND round_base = 0
+            CASE WHEN state = {DELIVERED} AND round_base = 0
                 THEN greatest(0, least(extract(epoch FROM now() - created_at) * 1000, 2147483647))::int END
         FROM moved
     ), noticed AS (
-        INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
-        SELECT webhooks_uuid7(), endpoint_id, delivery_id, 'dead', dead_reason FROM moved WHERE state = 'dead'
+        {notice_of_death("moved", delivery_id="delivery_id", where=f"state = {DEAD}")}
     ), unblocked AS (
-        UPDATE deliveries_delivery
-        SET blocked = false, due_at = now()
-        WHERE id = ANY (ARRAY(
-            SELECT (
-                SELECT waiting.id FROM deliveries_delivery waiting
-                WHERE waiting.endpoint_id = moved.endpoint_id AND waiting.ordering_key = moved.ordering_key
-                    AND waiting.blocked
-                ORDER BY waiting.sequence LIMIT 1
-            )
-            FROM moved WHERE ordering_key IS NOT NULL AND state <> 'pending'
-        ))
-        RETURNING endpoint_id
+        {unblock_next("moved", where=f"AND moved.state <> {PENDING}")} RETURNING endpoint_id
     )
     SELECT delivery_id, number, endpoint_id IN (SELECT endpoint_id FROM unblocked) FROM moved
-"""
+""")
 """Records attempts and moves their deliveries on, as far as each delivery still waits for this very attempt.
 
 Each is counted (statistics/deltas.py). A dead one leaves a notice; one that ends its turn in an ordering key lets the
@@ -106,13 +105,10 @@ LOCK_LANES = """
 """
 """Locks lanes, in id order, and reads them."""
 
-LOCK_KEYS = """
-    SELECT held.consumer_id, held.key FROM deliveries_orderingkey held
-    JOIN unnest(%(consumer_ids)s::uuid[], %(keys)s::text[]) AS given (consumer_id, key) USING (consumer_id, key)
-    ORDER BY held.consumer_id, held.key
-    FOR NO KEY UPDATE OF held
-"""
-"""Waits until no event of these keys is being accepted: such an event could not yet be seen, and would stay blocked."""
+LOCK_KEYS = fragments.lock_keys(
+    "SELECT * FROM unnest(%(consumer_ids)s::uuid[], %(keys)s::text[]) AS given (consumer_id, key)"
+)
+"""Waits until no event of these keys is being accepted."""
 
 LOCK_DELIVERIES = """
     SELECT id FROM deliveries_delivery WHERE id = ANY (%(delivery_ids)s::uuid[]) ORDER BY id FOR UPDATE SKIP LOCKED
@@ -148,15 +144,6 @@ WRITE_LANES = """
     WHERE lane.endpoint_id = given.endpoint_id
 """
 """Writes locked lanes back."""
-
-DISABLE_ENDPOINTS = """
-    UPDATE subscriptions_endpoint endpoint
-    SET status = 'disabled', disabled_reason = given.reason, updated_at = now()
-    FROM unnest(%(endpoint_ids)s::uuid[], %(reasons)s::text[]) AS given (id, reason)
-    WHERE endpoint.id = given.id AND endpoint.status = 'active'
-    RETURNING endpoint.id
-"""
-"""Disables endpoints whose receivers want nothing more, and says which were active. What they are owed stays parked."""
 
 STORE_NOTICES = """
     INSERT INTO deliveries_notice (id, endpoint_id, kind, reason)
@@ -336,36 +323,28 @@ async def _write_health(
             signals[outcome.endpoint_id].append(outcome.signal)
     verdicts = [judge(lane, signals[lane.endpoint_id], breaker=breaker, now=now) for lane in lanes]
     await connection.execute(WRITE_LANES, _lane_columns([verdict.lane for verdict in verdicts]))
-    disabled = await _disable(connection, verdicts)
-    changes = [
-        (verdict.lane.endpoint_id, kind, reason)
-        for verdict in verdicts
-        for kind, reason in verdict.changes
-        # The others in flight are answered with 410 too, and that is no news any more.
-        if kind != "disabled" or verdict.lane.endpoint_id in disabled
-    ]
+    changes = [(verdict.lane.endpoint_id, kind, reason) for verdict in verdicts for kind, reason in verdict.changes]
     if changes:
         await connection.execute(
             STORE_NOTICES,
             {
                 "endpoint_ids": [endpoint for endpoint, _, _ in changes],
-                "kinds": [kind for _, kind, _ in changes],
+                "kinds": [kind.value for _, kind, _ in changes],
                 "reasons": [reason for _, _, reason in changes],
             },
         )
     turns = Counter((deltas.BREAKER, _TURNS[kind]) for _, kind, _ in changes if kind in _TURNS)
     if turns:
         await connection.execute(deltas.APPEND, deltas.columns(turns))
+    await _disable(connection, verdicts)
 
 
-async def _disable(connection: AsyncConnection, verdicts: Sequence[HealthVerdict]) -> set[UUID]:
+async def _disable(connection: AsyncConnection, verdicts: Sequence[HealthVerdict]) -> None:
+    """Active endpoints alone: the others in flight are answered with 410 too, and that is no news any more."""
     wanted = {verdict.lane.endpoint_id: verdict.disable_reason for verdict in verdicts if verdict.disable_reason}
-    if not wanted:
-        return set()
-    cursor = await connection.execute(
-        DISABLE_ENDPOINTS, {"endpoint_ids": list(wanted), "reasons": list(wanted.values())}
-    )
-    return {row[0] for row in await cursor.fetchall()}
+    if wanted:
+        given = {"endpoint_ids": list(wanted), "reasons": list(wanted.values())}
+        await connection.execute(DISABLE_ENDPOINTS, given | {"statuses": [EndpointStatus.ACTIVE.value]})
 
 
 def _lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
@@ -418,11 +397,11 @@ def _text(headers: Sequence[tuple[str, str]]) -> str:
     return orjson.dumps(headers).decode()
 
 
-def _state(verdict: Verdict) -> str:
+def _state(verdict: Verdict) -> DeliveryState:
     match verdict:
         case Delivered():
-            return "delivered"
+            return DeliveryState.DELIVERED
         case RetryAt():
-            return "pending"
+            return DeliveryState.PENDING
         case Dead():
-            return "dead"
+            return DeliveryState.DEAD

@@ -18,55 +18,48 @@ from deliveries import retry
 from deliveries.health.breaker import Breaker
 from deliveries.retry import Facts
 from deliveries.settle import Outcome, lock_free_keys, settle
+from deliveries.sql.fragments import MAY_BE_SENT_TO, RUNNING, is_claimable, is_lost
 
 # Lost deliveries settled per statement.
 _BATCH = 500
 
-FIND_LOST = """
+FIND_LOST = f"""
     SELECT delivery.id, delivery.endpoint_id, delivery.attempt_count AS number,
         delivery.attempt_count - delivery.round_base AS attempt_in_round, endpoint.url, endpoint.retry_schedule,
         delivery.ordering_key, endpoint.consumer_id
     FROM deliveries_delivery delivery
     JOIN subscriptions_endpoint endpoint ON endpoint.id = delivery.endpoint_id
-    WHERE delivery.state = 'in_flight' AND NOT EXISTS (
-        SELECT FROM deliveries_lease lease
-        WHERE lease.id = delivery.leased_by AND (lease.expires_at > now() OR NOT %(expired_too)s)
-    )
+    WHERE {is_lost("delivery", unless="lease.expires_at > now() OR NOT %(expired_too)s")}
     LIMIT %(limit)s
 """
 """Deliveries in flight whose worker's lease was ended or, with `expired_too`, has run out."""
 
-LOCK_LOST = """
+LOCK_LOST = f"""
     SELECT delivery.id, delivery.attempt_count FROM deliveries_delivery delivery
-    WHERE delivery.id = ANY (%(ids)s) AND delivery.state = 'in_flight' AND NOT EXISTS (
-        SELECT FROM deliveries_lease lease
-        WHERE lease.id = delivery.leased_by AND (lease.expires_at > now() OR NOT %(expired_too)s)
-    )
+    WHERE delivery.id = ANY (%(ids)s)
+        AND {is_lost("delivery", unless="lease.expires_at > now() OR NOT %(expired_too)s")}
     FOR UPDATE SKIP LOCKED
 """
 """Locks those of them that are still lost. It passes over one that its worker is settling after all."""
 
-IS_ANYTHING_LOST = """
+IS_ANYTHING_LOST = f"""
     SELECT EXISTS (
-        SELECT FROM deliveries_delivery delivery
-        WHERE delivery.state = 'in_flight' AND NOT EXISTS (
-            SELECT FROM deliveries_lease lease WHERE lease.id = delivery.leased_by AND lease.expires_at > now()
-        )
+        SELECT FROM deliveries_delivery delivery WHERE {is_lost("delivery")}
     )
 """
 """Whether FIND_LOST would find any; cheap enough for every second."""
 
-FIND_DUE_ENDPOINTS = """
+FIND_DUE_ENDPOINTS = f"""
     WITH RECURSIVE found AS (
         -- The order is that of the index `delivery_due`, so no plan can do without it, whatever else there is.
         (
             SELECT endpoint_id, due_at FROM deliveries_delivery
-            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id, due_at, id LIMIT 1
+            WHERE {is_claimable()} ORDER BY endpoint_id, due_at, id LIMIT 1
         )
         UNION ALL
         SELECT following.* FROM found CROSS JOIN LATERAL (
             SELECT later.endpoint_id, later.due_at FROM deliveries_delivery later
-            WHERE later.state = 'pending' AND NOT later.blocked AND later.endpoint_id > found.endpoint_id
+            WHERE {is_claimable("later")} AND later.endpoint_id > found.endpoint_id
             ORDER BY later.endpoint_id, later.due_at, later.id LIMIT 1
         ) following
     )
@@ -74,19 +67,15 @@ FIND_DUE_ENDPOINTS = """
     FROM found
     JOIN subscriptions_endpoint endpoint ON endpoint.id = found.endpoint_id
     JOIN subscriptions_lane lane ON lane.endpoint_id = found.endpoint_id
-    WHERE found.due_at <= now() AND lane.opens_at <= now() AND endpoint.status = 'active'
-        AND endpoint.deleted_at IS NULL AND NOT EXISTS (
-            SELECT FROM subscriptions_hold held
-            WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
-        )
+    WHERE found.due_at <= now() AND lane.opens_at <= now() AND {MAY_BE_SENT_TO}
     ORDER BY found.due_at
     LIMIT %(limit)s
 """
 """Endpoints with work that is due and may go out, the longest due first: where there are more of them than one sweep
 takes, each has its turn. Skips through the due index, one step per endpoint, never per row."""
 
-DO_CHORES_WAIT = """
-    SELECT EXISTS (SELECT FROM deliveries_replay WHERE status = 'running'),
+DO_CHORES_WAIT = f"""
+    SELECT EXISTS (SELECT FROM deliveries_replay WHERE status = {RUNNING}),
         EXISTS (SELECT FROM deliveries_notice WHERE announced_at IS NULL)
 """
 """What background tasks have to do, so that they run only when there is something."""

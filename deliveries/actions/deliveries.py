@@ -6,27 +6,19 @@ from django.utils import timezone
 from deliveries import bell
 from deliveries import replay as step
 from deliveries.actions import NothingDone
-from deliveries.models import Delivery, Event
+from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.sql.fragments import DEAD, PENDING, unblock_next
 from subscriptions.audit import Actor, record
 
-GIVE_UP = """
+GIVE_UP = f"""
     WITH ended AS (
-        UPDATE deliveries_delivery SET state = 'dead', dead_reason = 'given_up', finished_at = now(), blocked = false
-        WHERE id = %(id)s AND state = 'pending'
+        UPDATE deliveries_delivery SET state = {DEAD}, dead_reason = 'given_up', finished_at = now(), blocked = false
+        WHERE id = %(id)s AND state = {PENDING}
         -- What it was before the update: a blocked one lets nobody go.
         RETURNING endpoint_id, ordering_key,
             (SELECT old.blocked FROM deliveries_delivery old WHERE old.id = %(id)s) AS was_blocked
     ), unblocked AS (
-        UPDATE deliveries_delivery SET blocked = false, due_at = now()
-        WHERE id = ANY (ARRAY(
-            SELECT (
-                SELECT waiting.id FROM deliveries_delivery waiting
-                WHERE waiting.endpoint_id = ended.endpoint_id AND waiting.ordering_key = ended.ordering_key
-                    AND waiting.blocked AND waiting.id <> %(id)s
-                ORDER BY waiting.sequence LIMIT 1
-            )
-            FROM ended WHERE ordering_key IS NOT NULL AND NOT was_blocked
-        ))
+        {unblock_next("ended", where="AND NOT ended.was_blocked", except_for="AND waiting.id <> %(id)s")}
     ), counted AS (
         INSERT INTO deliveries_delta (counter, label, subject_id) SELECT 'buried', 'given_up', endpoint_id FROM ended
     )
@@ -38,7 +30,7 @@ GIVE_UP = """
 @transaction.atomic
 def retry_now(delivery: Delivery, *, actor: Actor, why: str) -> None:
     now = timezone.now()
-    moved = Delivery.objects.filter(id=delivery.id, state="pending", blocked=False).update(due_at=now)
+    moved = Delivery.objects.filter(id=delivery.id, state=DeliveryState.PENDING, blocked=False).update(due_at=now)
     if not moved:
         raise NothingDone(_state_of(delivery))
     _record(delivery, "delivery.retried_now", actor, why)

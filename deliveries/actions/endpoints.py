@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from deliveries import bell, lifecycle
 from deliveries.actions import NothingDone
-from deliveries.models import Notice, NoticeKind
 from subscriptions import endpoints
 from subscriptions.actions.changes import differing
 from subscriptions.audit import Actor, record
@@ -32,12 +31,8 @@ def resume(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
 @transaction.atomic
 def disable(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
     words = _because(actor, why)
-    moved = Endpoint.objects.filter(id=endpoint.id, status__in=["active", "paused"], deleted_at__isnull=True).update(
-        status=EndpointStatus.DISABLED, disabled_reason=words, updated_at=timezone.now()
-    )
-    if not moved:
+    if not lifecycle.disable(endpoint.id, reason=words, statuses=[EndpointStatus.ACTIVE, EndpointStatus.PAUSED]):
         _expect(endpoint, [])
-    Notice.objects.create(endpoint=endpoint, kind=NoticeKind.DISABLED, reason=words)
     _record(endpoint, "endpoint.disabled", actor, why)
 
 

@@ -12,7 +12,6 @@ from deliveries.api import emit
 from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, BatchIn, EventIn
 from deliveries.api.show import BatchOut, DeliveryOut, EventOut, show_delivery, show_event
 from deliveries.browse.events import EventFilter, EventPosition, events_by_producer_id, walk_events
-from deliveries.browse.times import BadTime, read_time
 from deliveries.models import Delivery, DeliveryState, Event
 from subscriptions import ids
 from subscriptions.access.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
@@ -22,6 +21,7 @@ from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_ur
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, as_response, consumer_or_404
 from subscriptions.models import Consumer
+from subscriptions.times import BadTime, read_time
 
 _TEXT = {"type": "string"}
 _TIME = {"type": "string", "format": "date-time"}

@@ -26,8 +26,7 @@ from deliveries.api.show import (
 )
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched
-from deliveries.browse.times import BadTime, read_time
-from deliveries.models import DeliveryState, Replay
+from deliveries.models import DeliveryState, Replay, ReplayStatus
 from deliveries.replaying.missed import Missed
 from deliveries.replaying.preview import preview
 from deliveries.replaying.results import results
@@ -47,6 +46,7 @@ from subscriptions.api.views import (
     fields_and_why,
 )
 from subscriptions.models import Consumer
+from subscriptions.times import BadTime, read_time
 
 # Fields that a filter has under the same name and as they come.
 _PLAIN = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")
@@ -217,7 +217,7 @@ class ReplayCancel(ApiView):
         _, why = fields_and_why(WhyIn(data=body_object(request)))
 
         def work() -> tuple[int, Any]:
-            if not actions.cancel(found, actor=actor(request), why=why) and found.status != "cancelled":
+            if not actions.cancel(found, actor=actor(request), why=why) and found.status != ReplayStatus.CANCELLED:
                 raise Problem(409, "already_done", "This replay is done; nothing is left to cancel.")
             return 200, show_replay(found)
 

@@ -91,7 +91,7 @@ def show_delivery(delivery: Delivery) -> DeliveryOut:
         "endpoint": ids.show("ep", delivery.endpoint_id),
         "state": delivery.state,
         "attempt_count": delivery.attempt_count,
-        "next_attempt_at": show_time(delivery.due_at) if delivery.state == "pending" else None,
+        "next_attempt_at": show_time(delivery.due_at) if delivery.state == DeliveryState.PENDING else None,
         "dead_reason": delivery.dead_reason,
         "created_at": show_time(delivery.created_at),
         "finished_at": show_time(delivery.finished_at) if delivery.finished_at else None,

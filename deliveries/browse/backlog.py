@@ -10,6 +10,8 @@ from enum import StrEnum
 from uuid import UUID
 
 from deliveries.browse.source import fetch
+from deliveries.sql.fragments import ACTIVE, IN_FLIGHT, IS_HELD, is_claimable
+from subscriptions.models import EndpointStatus
 
 # Backlogs are counted up to here in all, but for a thousand at least of each endpoint; so many endpoints are read.
 UP_TO = 200_000
@@ -20,8 +22,8 @@ class Wait(StrEnum):
     """Why an endpoint's due deliveries have not gone out. The first that applies, in this order."""
 
     HELD = "held"  # an operator's kill switch
-    PAUSED = "paused"
-    DISABLED = "disabled"
+    PAUSED = EndpointStatus.PAUSED.value
+    DISABLED = EndpointStatus.DISABLED.value
     FAILING = "failing"  # its circuit breaker is open
     ASKED_TO_WAIT = "asked_to_wait"  # the receiver answered Retry-After, 429, 502, 503 or 504
     RATE_LIMITED = "rate_limited"  # served, at its own rate limit
@@ -34,16 +36,16 @@ class Wait(StrEnum):
 # Nothing goes out for these until something changes; for all others it is a matter of time.
 PARKED = (Wait.HELD, Wait.PAUSED, Wait.DISABLED, Wait.FAILING, Wait.ASKED_TO_WAIT)
 
-READ_BACKLOG = """
+READ_BACKLOG = f"""
     WITH RECURSIVE found AS (
         (
             SELECT endpoint_id FROM deliveries_delivery
-            WHERE state = 'pending' AND NOT blocked ORDER BY endpoint_id LIMIT 1
+            WHERE {is_claimable()} ORDER BY endpoint_id LIMIT 1
         )
         UNION ALL
         SELECT (
             SELECT later.endpoint_id FROM deliveries_delivery later
-            WHERE later.state = 'pending' AND NOT later.blocked AND later.endpoint_id > found.endpoint_id
+            WHERE {is_claimable("later")} AND later.endpoint_id > found.endpoint_id
             ORDER BY later.endpoint_id LIMIT 1
         )
         FROM found WHERE found.endpoint_id IS NOT NULL
@@ -60,15 +62,12 @@ READ_ONE = """
 """
 """The same for endpoints that are known."""
 
-READ_WAITS = """
+READ_WAITS = f"""
     SELECT endpoint.id, due.count, later.count, first.due_at, flying.count, due.count >= share.up_to
             OR later.count >= share.up_to,
         CASE
-            WHEN EXISTS (
-                SELECT FROM subscriptions_hold held
-                WHERE held.consumer_id IS NULL OR held.consumer_id = endpoint.consumer_id
-            ) THEN 'held'
-            WHEN endpoint.status <> 'active' THEN endpoint.status
+            WHEN {IS_HELD} THEN 'held'
+            WHEN endpoint.status <> {ACTIVE} THEN endpoint.status
             WHEN lane.breaker_open THEN 'failing'
             -- A lane at its rate limit is closed until its next token is there: no longer than that takes.
             WHEN endpoint.rate_limit_per_second > 0
@@ -87,21 +86,21 @@ READ_WAITS = """
     CROSS JOIN LATERAL (
         SELECT count(*) FROM (
             SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT share.up_to
+            WHERE endpoint_id = owed.id AND {is_claimable()} AND due_at <= now() LIMIT share.up_to
         ) _
     ) due
     CROSS JOIN LATERAL (
         SELECT count(*) FROM (
             SELECT FROM deliveries_delivery
-            WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at > now() LIMIT share.up_to
+            WHERE endpoint_id = owed.id AND {is_claimable()} AND due_at > now() LIMIT share.up_to
         ) _
     ) later
     CROSS JOIN LATERAL (
-        SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = owed.id AND state = 'in_flight'
+        SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = owed.id AND state = {IN_FLIGHT}
     ) flying
     LEFT JOIN LATERAL (
         SELECT due_at, event_id FROM deliveries_delivery
-        WHERE endpoint_id = owed.id AND state = 'pending' AND NOT blocked AND due_at <= now()
+        WHERE endpoint_id = owed.id AND {is_claimable()} AND due_at <= now()
         ORDER BY due_at, id LIMIT 1
     ) first ON true
     -- Deliveries go out about in the order of their events: what went out last stands just before the first that waits.

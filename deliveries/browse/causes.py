@@ -12,24 +12,25 @@ from uuid import UUID
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Source, fetch, source
 from deliveries.models import DeliveryState
+from deliveries.sql.fragments import DEAD
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
 COUNTED_UP_TO = 10_000
 
-COUNT_OF_ENDPOINTS = """
+COUNT_OF_ENDPOINTS = f"""
     SELECT owner.endpoint_id, found.dead_reason, counted.count, counted.newest
     FROM unnest(%(endpoint_ids)s::uuid[]) AS owner (endpoint_id)
     CROSS JOIN LATERAL (
         WITH RECURSIVE reason AS (
             (
                 SELECT dead_reason FROM deliveries_delivery
-                WHERE state = 'dead' AND endpoint_id = owner.endpoint_id ORDER BY dead_reason LIMIT 1
+                WHERE state = {DEAD} AND endpoint_id = owner.endpoint_id ORDER BY dead_reason LIMIT 1
             )
             UNION ALL
             SELECT (
                 SELECT dead_reason FROM deliveries_delivery
-                WHERE state = 'dead' AND endpoint_id = owner.endpoint_id AND dead_reason > reason.dead_reason
+                WHERE state = {DEAD} AND endpoint_id = owner.endpoint_id AND dead_reason > reason.dead_reason
                 ORDER BY dead_reason LIMIT 1
             )
             FROM reason WHERE reason.dead_reason IS NOT NULL
@@ -39,7 +40,7 @@ COUNT_OF_ENDPOINTS = """
     CROSS JOIN LATERAL (
         SELECT count(*), (array_agg(id))[1] AS newest FROM (
             SELECT id FROM deliveries_delivery
-            WHERE state = 'dead' AND endpoint_id = owner.endpoint_id AND dead_reason = found.dead_reason
+            WHERE state = {DEAD} AND endpoint_id = owner.endpoint_id AND dead_reason = found.dead_reason
                 AND id >= %(first)s AND id < %(last)s
             ORDER BY id DESC LIMIT %(up_to)s
         ) newest
@@ -49,31 +50,31 @@ COUNT_OF_ENDPOINTS = """
 """
 """The reasons of certain endpoints' dead letters, how many of each up to a limit, and the newest one's id."""
 
-COUNT_REASONS = """
+COUNT_REASONS = f"""
     WITH RECURSIVE reason AS (
-        (SELECT dead_reason FROM deliveries_delivery WHERE state = 'dead' ORDER BY dead_reason LIMIT 1)
+        (SELECT dead_reason FROM deliveries_delivery WHERE state = {DEAD} ORDER BY dead_reason LIMIT 1)
         UNION ALL
         SELECT (
             SELECT dead_reason FROM deliveries_delivery
-            WHERE state = 'dead' AND dead_reason > reason.dead_reason ORDER BY dead_reason LIMIT 1
+            WHERE state = {DEAD} AND dead_reason > reason.dead_reason ORDER BY dead_reason LIMIT 1
         )
         FROM reason WHERE reason.dead_reason IS NOT NULL
     )
     SELECT dead_reason, (
         SELECT count(*) FROM (
-            SELECT FROM deliveries_delivery WHERE state = 'dead' AND dead_reason = reason.dead_reason LIMIT %(up_to)s
+            SELECT FROM deliveries_delivery WHERE state = {DEAD} AND dead_reason = reason.dead_reason LIMIT %(up_to)s
         ) counted
     )
     FROM reason WHERE dead_reason IS NOT NULL
 """
 """Every reason there is among the dead letters, and how many died of it, up to a limit."""
 
-COMMON_ERRORS = """
+COMMON_ERRORS = f"""
     SELECT pair.endpoint_id, pair.reason, mode() WITHIN GROUP (ORDER BY attempt.error_kind)
     FROM unnest(%(endpoint_ids)s::uuid[], %(reasons)s::text[]) AS pair (endpoint_id, reason)
     CROSS JOIN LATERAL (
         SELECT id, attempt_count FROM deliveries_delivery
-        WHERE state = 'dead' AND endpoint_id = pair.endpoint_id AND dead_reason = pair.reason
+        WHERE state = {DEAD} AND endpoint_id = pair.endpoint_id AND dead_reason = pair.reason
         ORDER BY id DESC LIMIT 20
     ) newest
     CROSS JOIN LATERAL (

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
@@ -12,6 +12,7 @@ from deliveries.console.page import explain, render
 from subscriptions import ids
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import ActorKind, AuditEntry
+from subscriptions.times import BadTime, read_time
 
 # What one file may hold: whoever needs more narrows it down, or reads the API page by page.
 MOST_ROWS = 100_000
@@ -98,25 +99,9 @@ def _values(request: HttpRequest) -> dict[str, str]:
 
 def _wanted(values: dict[str, str]) -> tuple[Wanted | None, str]:
     """The filter, or what could not be understood."""
-    times: dict[str, datetime | None] = {}
-    for name in ("since", "until"):
-        times[name] = _time(values[name]) if values[name] else None
-        if values[name] and times[name] is None:
-            return None, f"{values[name]} is no time: write 2026-01-31 or 2026-01-31T12:00 (UTC)."
-    wanted = Wanted(
-        actor=values["actor"],
-        action=values["action"],
-        target=values["target"],
-        since=times["since"],
-        until=times["until"],
-    )
-    return wanted, ""
-
-
-def _time(text: str) -> datetime | None:
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return at if 1971 <= at.year < 9999 else None
+        since, until = (read_time(text, zone=False) if text else None for text in (values["since"], values["until"]))
+    except BadTime as error:
+        return None, str(error)
+    actor, action, target = (values[name] for name in ("actor", "action", "target"))
+    return Wanted(actor=actor, action=action, target=target, since=since, until=until), ""

@@ -8,9 +8,9 @@ from django.http import QueryDict
 
 from deliveries.browse.events import events_by_producer_id
 from deliveries.browse.filter import Filter
-from deliveries.browse.times import BadTime, read_time
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
+from subscriptions.times import BadTime, read_time
 
 WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 NAMES = ("consumer", "endpoint", "event_type", "reason", "error", "within", "since", "until", "q")

@@ -70,9 +70,9 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         next=story.what_next(delivery, held=held, now=now),
         took=(delivery.finished_at - delivery.round_started_at).total_seconds() if delivery.finished_at else None,
         attempts_left=max(0, len(schedule) - (delivery.attempt_count - delivery.round_base)),
-        forgotten=delivery.attempt_count - len(chapters) if delivery.state != "in_flight" else 0,
-        is_finished=delivery.state in ("delivered", "dead"),
-        replayable=delivery.state in ("delivered", "dead") and endpoint.deleted_at is None and event.body is not None,
+        forgotten=delivery.attempt_count - len(chapters) if delivery.state != DeliveryState.IN_FLIGHT else 0,
+        is_finished=delivery.is_finished,
+        replayable=delivery.is_finished and endpoint.deleted_at is None and event.body is not None,
         entries=AuditEntry.objects.filter(target=delivery.public_id).order_by("-id")[:20],
     )
 

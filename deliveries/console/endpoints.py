@@ -20,7 +20,7 @@ from deliveries.browse.filter import Filter
 from deliveries.console import chart, keyset, secrets, story, waiting
 from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
 from deliveries.endpoint_tests import check_up, test_event
-from deliveries.models import Delivery
+from deliveries.models import Delivery, NoticeKind
 from deliveries.statistics import figures
 from subscriptions import consumers, endpoints, handover, ids
 from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
@@ -196,4 +196,4 @@ def _errors(endpoint: Endpoint) -> list[tuple[str, int, int]]:
 
 def _notices(endpoint: Endpoint) -> list[Any]:
     # Dead letters have their own place; here is what happened to the endpoint.
-    return list(endpoint.notices.exclude(kind="dead").order_by("-id")[:15])
+    return list(endpoint.notices.exclude(kind=NoticeKind.DEAD).order_by("-id")[:15])

@@ -43,7 +43,7 @@ def show(request: HttpRequest, event_id: UUID) -> HttpResponse:
         event=event,
         body=story.body_of(bytes(event.body)) if event.body is not None else None,
         deliveries=deliveries,
-        finished=sum(delivery.state in ("delivered", "dead") for delivery in deliveries),
+        finished=sum(delivery.is_finished for delivery in deliveries),
         entries=AuditEntry.objects.filter(target=event.public_id).order_by("-id")[:20],
     )
 

@@ -17,16 +17,17 @@ from deliveries.console import chart, waiting
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
 from deliveries.sql import clock
+from deliveries.sql.fragments import IN_FLIGHT
 from deliveries.statistics import figures
 from deliveries.upkeep import heartbeat
 from subscriptions.models import Endpoint, Lane
 
 _SILENT_AFTER = timedelta(seconds=20)
 
-READ_PUMPS = """
+READ_PUMPS = f"""
     SELECT lease.worker, lease.started_at, lease.expires_at > now(), count(delivery.id)
     FROM deliveries_lease lease
-    LEFT JOIN deliveries_delivery delivery ON delivery.state = 'in_flight' AND delivery.leased_by = lease.id
+    LEFT JOIN deliveries_delivery delivery ON delivery.state = {IN_FLIGHT} AND delivery.leased_by = lease.id
     GROUP BY lease.id
     -- Of a dead worker's lease only what it still holds is news; the sweep takes that within seconds.
     HAVING lease.expires_at > now() OR count(delivery.id) > 0

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deliveries.console import words
-from deliveries.models import Attempt, Delivery
+from deliveries.models import Attempt, Delivery, DeliveryState
 from deliveries.pump.prepare import thin
-from subscriptions.models import Endpoint
+from deliveries.retry import is_success
+from subscriptions.models import Endpoint, EndpointStatus
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def chapters(delivery: Delivery, attempts: Sequence[Attempt], *, sent: bytes | N
                 attempt=attempt,
                 wait_seconds=max(0.0, (attempt.started_at - since).total_seconds()),
                 starts_new_round=new_round,
-                succeeded=attempt.status_code is not None and 200 <= attempt.status_code < 300,
+                succeeded=is_success(attempt.status_code),
                 outcome=words.outcome(attempt.status_code, attempt.error_kind),
                 explanation=attempt.error_detail or words.explanation(attempt.error_kind),
                 request_headers=headers,
@@ -91,15 +92,15 @@ def curl(url: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> st
 def what_next(delivery: Delivery, *, held: bool, now: datetime) -> str:
     """What the engine will do with it by itself, in a sentence."""
     endpoint = delivery.endpoint
-    if delivery.state == "in_flight":
+    if delivery.state == DeliveryState.IN_FLIGHT:
         return "A worker is sending it right now."
-    if delivery.state != "pending":
+    if delivery.state != DeliveryState.PENDING:
         return ""
     if endpoint.deleted_at is not None:
         return "Its endpoint was deleted, so it will become a dead letter in a moment."
     if held:
         return "A kill switch is on. It goes out when the switch is taken off."
-    if endpoint.status != "active":
+    if endpoint.status != EndpointStatus.ACTIVE:
         return f"Its endpoint is {endpoint.status}. It goes out when somebody resumes the endpoint."
     if delivery.blocked:
         return f"It waits for the deliveries before it with the ordering key {delivery.ordering_key}."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal
 
+from deliveries.retry import is_success
 from deliveries.send import Answered, Unanswered
 
 Probe = Literal["genuine", "plain", "tampered", "stale", "duplicate"]
@@ -209,7 +210,7 @@ def _answers_fast(replies: Mapping[Probe, Reply], *, fast_ms: int, slow_ms: int)
 
 
 def accepted(reply: Reply | None) -> bool:
-    return isinstance(reply, Answered) and 200 <= reply.status_code < 300
+    return isinstance(reply, Answered) and is_success(reply.status_code)
 
 
 def _busy(reply: Answered) -> bool:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from deliveries.sql.fragments import IN_FLIGHT, TOKENS_NOW, spend_tokens
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
@@ -43,9 +44,9 @@ TAKE_SLOT = """
 """
 """Takes a consumer's slot if it is free. Of two who ask at the same moment, one gets it."""
 
-IS_FULL = """
+IS_FULL = f"""
     SELECT count(*) >= (SELECT max_in_flight FROM subscriptions_endpoint WHERE id = %(endpoint_id)s)
-    FROM deliveries_delivery WHERE endpoint_id = %(endpoint_id)s AND state = 'in_flight'
+    FROM deliveries_delivery WHERE endpoint_id = %(endpoint_id)s AND state = {IN_FLIGHT}
 """
 """Whether an endpoint has as many requests in flight as it may have."""
 
@@ -62,22 +63,14 @@ FREE_SLOT = """
 """
 """Frees a slot that is still held by this token."""
 
-PAY = """
+PAY = f"""
     WITH bucket AS (
-        -- As the claim counts them.
-        SELECT endpoint.rate_limit_per_second AS rate, least(
-            greatest(1, endpoint.rate_limit_per_second / 10.0),
-            CASE WHEN lane.tokens_at <= statement_timestamp() THEN lane.tokens
-                + extract(epoch FROM statement_timestamp() - lane.tokens_at) * endpoint.rate_limit_per_second END
-        )::float8 AS tokens
+        SELECT endpoint.rate_limit_per_second AS rate, {TOKENS_NOW}::float8 AS tokens
         FROM subscriptions_lane lane JOIN subscriptions_endpoint endpoint ON endpoint.id = lane.endpoint_id
         WHERE lane.endpoint_id = %(endpoint_id)s AND endpoint.rate_limit_per_second IS NOT NULL
     )
     UPDATE subscriptions_lane lane
-    SET tokens = bucket.tokens - %(count)s, tokens_at = statement_timestamp(),
-        opens_at = CASE WHEN bucket.tokens - %(count)s < 1 AND NOT breaker_open THEN greatest(
-            opens_at, statement_timestamp() + (1 - bucket.tokens + %(count)s) / bucket.rate * interval '1 second'
-        ) ELSE opens_at END
+    SET {spend_tokens("bucket", "%(count)s")}
     FROM bucket WHERE lane.endpoint_id = %(endpoint_id)s
     RETURNING greatest(0, (1 - bucket.tokens) / bucket.rate)::float8, (1.0 / bucket.rate)::float8
 """

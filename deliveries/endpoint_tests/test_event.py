@@ -23,6 +23,7 @@ from deliveries.ingest import NewEvent
 from deliveries.pump import prepare
 from deliveries.pump.prepare import Signer
 from deliveries.pump.transport import GuardedTransport
+from deliveries.retry import is_success
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from subscriptions import ids
 from subscriptions.guards.targets import policy
@@ -61,7 +62,7 @@ class Trial:
 
     @property
     def succeeded(self) -> bool:
-        return isinstance(self.result, Answered) and 200 <= self.result.status_code < 300
+        return isinstance(self.result, Answered) and is_success(self.result.status_code)
 
 
 def run(

@@ -7,16 +7,15 @@ pause (429, 502, 503, 504, Retry-After), an open breaker with its cool-down, and
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from deliveries import retry
+from deliveries.models import NoticeKind
 from deliveries.retry import Facts
 
 # A pause nobody put a number to is no longer than this.
 _LONGEST_UNASKED_PAUSE = timedelta(seconds=30)
-
-Change = Literal["breaker_opened", "breaker_closed", "disabled", "recovered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +61,13 @@ class Signal(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
     lane: Lane
-    changes: list[tuple[Change, str]]
+    changes: list[tuple[NoticeKind, str]]
     disable_reason: str | None
 
 
 def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datetime) -> HealthVerdict:
     """The lane after these outcomes, taken in order, and what changed for people to know."""
-    changes: list[tuple[Change, str]] = []
+    changes: list[tuple[NoticeKind, str]] = []
     disable_reason = None
     for signal in signals:
         was_open, was_failing = lane.breaker_open, lane.warning_count > 0
@@ -77,14 +76,12 @@ def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datet
         if signal.pause is not None:
             lane = replace(lane, opens_at=max(lane.opens_at, now + signal.pause))
         if lane.breaker_open and not was_open:
-            changes.append(("breaker_opened", f"{lane.failure_count} failures in a row"))
+            changes.append((NoticeKind.BREAKER_OPENED, f"{lane.failure_count} failures in a row"))
         if was_open and not lane.breaker_open:
-            changes.append(("breaker_closed", "the probe succeeded; the backlog drains with a slow start"))
+            changes.append((NoticeKind.BREAKER_CLOSED, "the probe succeeded; the backlog drains with a slow start"))
         if signal.succeeded and was_failing:
-            changes.append(("recovered", "a delivery succeeded"))
+            changes.append((NoticeKind.RECOVERED, "a delivery succeeded"))
         disable_reason = disable_reason or signal.disable_reason
-    if disable_reason:
-        changes.append(("disabled", disable_reason))
     return HealthVerdict(lane=lane, changes=changes, disable_reason=disable_reason)
 
 

@@ -8,10 +8,10 @@ from uuid import UUID
 from django.http import QueryDict
 
 from deliveries.browse.filter import Filter
-from deliveries.browse.times import BadTime, read_time
 from deliveries.models import DeliveryState, Event
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint
+from subscriptions.times import BadTime, read_time
 
 WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 NAMES = ("endpoint", "state", "event_type", "answer", "within", "since", "until", "q")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from psycopg import AsyncConnection
 
 from deliveries.settle import Outcome
+from deliveries.sql.fragments import IN_FLIGHT, PENDING
 
 # The `error_kind` of such outcomes. It is never stored.
 LOCKED = "secrets_locked"
@@ -34,13 +35,13 @@ CLOSE_LANES = """
 probe that was never sent begins no cool-down, so nothing else would keep the next delivery from being claimed at
 once."""
 
-RELEASE = """
+RELEASE = f"""
     UPDATE deliveries_delivery delivery
-    SET state = 'pending', attempt_count = attempt_count - 1, leased_by = NULL,
+    SET state = {PENDING}, attempt_count = attempt_count - 1, leased_by = NULL,
         due_at = now() + given.pause * interval '1 second'
     FROM unnest(%(ids)s::uuid[], %(numbers)s::int[], %(pauses)s::int[]) AS given (id, number, pause)
     WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.id = given.id
-        AND delivery.state = 'in_flight' AND delivery.attempt_count = given.number
+        AND delivery.state = {IN_FLIGHT} AND delivery.attempt_count = given.number
 """
 """Gives claimed deliveries back, as far as each still waits for this very attempt. Its number is free again: nothing
 was sent under it, and nobody else holds it."""

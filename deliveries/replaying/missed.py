@@ -19,36 +19,29 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched
 from deliveries.browse.source import Position
 from deliveries.browse.walk import Batch
+from deliveries.sql.fragments import PENDING, has_head, lock_keys, unblock_next
 from subscriptions import ids
 from subscriptions.models import Endpoint
 
-LOCK_KEYS = """
-    SELECT held.id FROM deliveries_orderingkey held
-    JOIN (
-        SELECT DISTINCT event.consumer_id, event.ordering_key AS key
-        FROM subscriptions_endpoint endpoint CROSS JOIN deliveries_event event
-        WHERE endpoint.id = %(endpoint_id)s AND endpoint.ordered
-            AND event.id = ANY (%(event_ids)s::uuid[]) AND event.ordering_key IS NOT NULL
-    ) wanted USING (consumer_id, key)
-    ORDER BY held.consumer_id, held.key
-    FOR NO KEY UPDATE OF held
-"""
-"""Holds the ordering keys of these events, as accepting, settling and replaying do."""
+LOCK_KEYS = lock_keys("""
+    SELECT DISTINCT event.consumer_id, event.ordering_key AS key
+    FROM subscriptions_endpoint endpoint CROSS JOIN deliveries_event event
+    WHERE endpoint.id = %(endpoint_id)s AND endpoint.ordered
+        AND event.id = ANY (%(event_ids)s::uuid[]) AND event.ordering_key IS NOT NULL
+""")
+"""The ordering keys of these events."""
 
 LOCK_PAYLOADS = """
     SELECT FROM deliveries_event WHERE id = ANY (%(event_ids)s::uuid[]) AND body IS NOT NULL ORDER BY id FOR SHARE
 """
 """Retention passes over a payload held like this."""
 
-ADD = """
+ADD = f"""
     WITH chosen AS (
         SELECT given.delivery_id, given.place, event.id AS event_id, endpoint.id AS endpoint_id,
             wanted.ordering_key, wanted.sequence,
-            row_number() OVER (PARTITION BY wanted.ordering_key ORDER BY wanted.sequence) > 1 OR EXISTS (
-                SELECT FROM deliveries_delivery live
-                WHERE live.endpoint_id = endpoint.id AND live.ordering_key = wanted.ordering_key
-                    AND live.state IN ('pending', 'in_flight') AND NOT live.blocked
-            ) AS waits
+            row_number() OVER (PARTITION BY wanted.ordering_key ORDER BY wanted.sequence) > 1
+                OR {has_head("endpoint.id", "wanted.ordering_key")} AS waits
         FROM unnest(%(event_ids)s::uuid[], %(delivery_ids)s::uuid[])
             WITH ORDINALITY AS given (event_id, delivery_id, place)
         JOIN deliveries_event event ON event.id = given.event_id AND event.body IS NOT NULL
@@ -63,7 +56,7 @@ ADD = """
             id, event_id, endpoint_id, state, due_at, attempt_count, round_base, round_started_at, created_at,
             ordering_key, sequence, blocked
         )
-        SELECT delivery_id, event_id, endpoint_id, 'pending',
+        SELECT delivery_id, event_id, endpoint_id, {PENDING},
             %(first_at)s + (place - 1) * %(spacing)s * interval '1 second', 0, 0, now(), now(), ordering_key, sequence,
             ordering_key IS NOT NULL AND waits
         FROM chosen
@@ -80,27 +73,22 @@ ADD = """
 """
 """Makes a delivery for each of these events that the endpoint has none of, spaced out in time."""
 
-TAKE_AWAY = """
+TAKE_AWAY = f"""
     WITH unsent AS (
         SELECT delivery.id FROM deliveries_delivery delivery
         JOIN deliveries_putback mine ON mine.replay_id = %(replay_id)s AND mine.delivery_id = delivery.id
-        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state = 'pending' AND delivery.attempt_count = 0
+        WHERE delivery.id = ANY (%(ids)s::uuid[]) AND delivery.state = {PENDING} AND delivery.attempt_count = 0
             AND delivery.round_started_at = mine.round_started_at
         ORDER BY delivery.id FOR UPDATE OF delivery
     ), gone AS (
         DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM unsent))
         RETURNING id, endpoint_id, ordering_key, blocked
     ), unblocked AS (
-        UPDATE deliveries_delivery SET blocked = false, due_at = now()
-        WHERE id = ANY (ARRAY(
-            SELECT (
-                SELECT waiting.id FROM deliveries_delivery waiting
-                WHERE waiting.endpoint_id = gone.endpoint_id AND waiting.ordering_key = gone.ordering_key
-                    AND waiting.blocked AND waiting.id <> ALL (ARRAY(SELECT id FROM unsent))
-                ORDER BY waiting.sequence LIMIT 1
-            )
-            FROM gone WHERE ordering_key IS NOT NULL AND NOT blocked
-        ))
+        {
+    unblock_next(
+        "gone", where="AND NOT gone.blocked", except_for="AND waiting.id <> ALL (ARRAY(SELECT id FROM unsent))"
+    )
+}
     ), forgotten AS (
         DELETE FROM deliveries_putback
         WHERE replay_id = %(replay_id)s AND delivery_id = ANY (ARRAY(SELECT id FROM gone))

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from deliveries.models import Replay
+from deliveries.sql.fragments import DEAD, DELIVERED, FINISHED
 
 # Rows looked at by one statement, and by one page that asks.
 _WINDOW = 10_000
@@ -36,7 +37,7 @@ FIND_JOBS = """
 LOCK_JOB = "SELECT FROM deliveries_replay WHERE id = %(replay_id)s FOR NO KEY UPDATE SKIP LOCKED"
 """A job before its rows, as everywhere. One that is taken is counted next time."""
 
-COUNT_OVER = """
+COUNT_OVER = f"""
     WITH mine AS (
         SELECT id, delivery_id, round_started_at, outcome FROM deliveries_putback
         WHERE replay_id = %(replay_id)s AND delivery_id > %(after)s ORDER BY delivery_id LIMIT %(limit)s
@@ -44,7 +45,7 @@ COUNT_OVER = """
         SELECT mine.id, coalesce(mine.outcome, CASE
             -- Retention has taken it: what became of it, nobody knows any more.
             WHEN delivery.id IS NULL THEN 'unknown'
-            WHEN delivery.round_started_at = mine.round_started_at AND delivery.state IN ('delivered', 'dead')
+            WHEN delivery.round_started_at = mine.round_started_at AND delivery.state IN {FINISHED}
                 THEN delivery.state
         END) AS outcome
         FROM mine LEFT JOIN LATERAL (
@@ -55,8 +56,8 @@ COUNT_OVER = """
         RETURNING id
     ), counted AS (
         UPDATE deliveries_replay SET
-            delivered = delivered + (SELECT count(*) FROM gone JOIN over USING (id) WHERE outcome = 'delivered'),
-            dead_again = dead_again + (SELECT count(*) FROM gone JOIN over USING (id) WHERE outcome = 'dead')
+            delivered = delivered + (SELECT count(*) FROM gone JOIN over USING (id) WHERE outcome = {DELIVERED}),
+            dead_again = dead_again + (SELECT count(*) FROM gone JOIN over USING (id) WHERE outcome = {DEAD})
         WHERE id = %(replay_id)s AND EXISTS (SELECT FROM gone)
     )
     SELECT (SELECT count(*) FROM gone), (SELECT delivery_id FROM mine ORDER BY delivery_id OFFSET %(limit)s - 1 LIMIT 1)
@@ -64,9 +65,9 @@ COUNT_OVER = """
 """Counts and forgets those of a job's next deliveries whose round is over: how many, and where the window ended if more
 may follow. Run twice at once, it counts each once."""
 
-RESULTS = """
+RESULTS = f"""
     SELECT job.replayed, job.delivered, job.dead_again,
-        count(*) FILTER (WHERE mine.outcome = 'delivered'), count(*) FILTER (WHERE mine.outcome = 'dead')
+        count(*) FILTER (WHERE mine.outcome = {DELIVERED}), count(*) FILTER (WHERE mine.outcome = {DEAD})
     FROM deliveries_replay job LEFT JOIN LATERAL (
         SELECT coalesce(waiting.outcome, delivery.state) AS outcome
         FROM (

@@ -11,8 +11,9 @@ from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
 from deliveries import feed, lifecycle, replay
-from deliveries.models import Delivery, Lease, Notice, NoticeKind
+from deliveries.models import Delivery, DeliveryState, Lease, Notice, NoticeKind
 from deliveries.sql import clock
+from deliveries.sql.fragments import DEAD, PENDING, is_claimable, notice_of_death, unblock_next
 from subscriptions.models import Endpoint, EndpointStatus, Hold, Lane
 
 # An endpoint is warned about after the first, again after the second, and disabled after the third.
@@ -27,38 +28,28 @@ _BATCH = 1000
 
 logger = logging.getLogger(__name__)
 
-FIND_LATE = """
+FIND_LATE = f"""
     SELECT id FROM deliveries_delivery
-    WHERE endpoint_id = %(endpoint_id)s AND state = 'pending' AND NOT blocked AND due_at < %(before)s
+    WHERE endpoint_id = %(endpoint_id)s AND {is_claimable()} AND due_at < %(before)s
     ORDER BY due_at LIMIT %(limit)s
 """
 """The deliveries of an endpoint that have been due for longest."""
 
-EXPIRE = """
+EXPIRE = f"""
     WITH late AS (
         SELECT id FROM deliveries_delivery
-        WHERE id = ANY (%(ids)s::uuid[]) AND state = 'pending' AND NOT blocked AND due_at < %(before)s
+        WHERE id = ANY (%(ids)s::uuid[]) AND {is_claimable()} AND due_at < %(before)s
         FOR UPDATE SKIP LOCKED
     ), dead AS (
-        UPDATE deliveries_delivery SET state = 'dead', dead_reason = 'expired', finished_at = now()
-        WHERE id = ANY (ARRAY(SELECT id FROM late)) AND state = 'pending'
-        RETURNING id, endpoint_id, ordering_key
+        UPDATE deliveries_delivery SET state = {DEAD}, dead_reason = 'expired', finished_at = now()
+        WHERE id = ANY (ARRAY(SELECT id FROM late)) AND state = {PENDING}
+        RETURNING id, endpoint_id, ordering_key, dead_reason
     ), noticed AS (
-        INSERT INTO deliveries_notice (id, endpoint_id, delivery_id, kind, reason)
-        SELECT webhooks_uuid7(), endpoint_id, id, 'dead', 'expired' FROM dead
+        {notice_of_death("dead")}
     ), counted AS (
         INSERT INTO deliveries_delta (counter, label, subject_id) SELECT 'buried', 'expired', endpoint_id FROM dead
     )
-    UPDATE deliveries_delivery SET blocked = false, due_at = now()
-    WHERE id = ANY (ARRAY(
-        SELECT (
-            SELECT waiting.id FROM deliveries_delivery waiting
-            WHERE waiting.endpoint_id = dead.endpoint_id AND waiting.ordering_key = dead.ordering_key
-                AND waiting.blocked
-            ORDER BY waiting.sequence LIMIT 1
-        )
-        FROM dead WHERE ordering_key IS NOT NULL
-    ))
+    {unblock_next("dead")}
 """
 """Deliveries that have been due for too long behind a breaker become dead letters, with that as their reason."""
 
@@ -85,12 +76,12 @@ def watch_failing() -> None:
         for endpoint_id in _failing_since(now - after, warning_count=warning_count):
             _warn(endpoint_id, warning_count=warning_count, reason=reason)
     for endpoint_id in _failing_since(now - DISABLE_AFTER, warning_count=2):
-        _disable(endpoint_id, now=now)
+        _disable(endpoint_id)
 
 
 def bury_orphans() -> int:
     """What deleted endpoints are still owed: an event may have been accepted at the moment of the deletion."""
-    owed = Delivery.objects.filter(endpoint_id=OuterRef("id"), state="pending")
+    owed = Delivery.objects.filter(endpoint_id=OuterRef("id"), state=DeliveryState.PENDING)
     # In two parts, each of which has its index.
     any_owed = Exists(owed.filter(blocked=False)) | Exists(owed.filter(blocked=True))
     deleted = Endpoint.objects.filter(any_owed, deleted_at__isnull=False)
@@ -114,8 +105,7 @@ def _expire(endpoint_id: UUID, *, before: datetime) -> None:
         cursor.execute(FIND_LATE, {"endpoint_id": endpoint_id, "before": before, "limit": _BATCH})
         late = [row[0] for row in cursor.fetchall()]
         if late:
-            # An event that is being accepted cannot be seen yet, and would wait for ever behind one of these.
-            cursor.execute(replay.LOCK_KEYS, {"ids": late})
+            replay.hold_keys(late)
             cursor.execute(EXPIRE, {"ids": late, "before": before})
 
 
@@ -137,11 +127,6 @@ def _warn(endpoint_id: UUID, *, warning_count: int, reason: str) -> None:
         Notice.objects.create(endpoint_id=endpoint_id, kind=NoticeKind.WARNING, reason=reason)
 
 
-@transaction.atomic
-def _disable(endpoint_id: UUID, *, now: datetime) -> None:
+def _disable(endpoint_id: UUID) -> None:
     reason = "Every delivery has failed for five days. Fix the receiver, then resume the endpoint: nothing was dropped."
-    moved = Endpoint.objects.filter(id=endpoint_id, status=EndpointStatus.ACTIVE).update(
-        status=EndpointStatus.DISABLED, disabled_reason=reason, updated_at=now
-    )
-    if moved:
-        Notice.objects.create(endpoint_id=endpoint_id, kind=NoticeKind.DISABLED, reason=reason)
+    lifecycle.disable(endpoint_id, reason=reason, statuses=[EndpointStatus.ACTIVE])

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from deliveries.models import Housekeeping
+from deliveries.sql.fragments import DEAD, DELIVERED, RUNNING
 from subscriptions import ids
 
 _BATCH = 500
@@ -36,7 +37,7 @@ HOLD_PAYLOADS = """
 """
 """Holds the next payloads, then looks whether they are owed: looking first would miss a replay that is under way."""
 
-FORGET_PAYLOADS = """
+FORGET_PAYLOADS = f"""
     WITH old AS (
         SELECT id FROM deliveries_event WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
@@ -44,21 +45,21 @@ FORGET_PAYLOADS = """
         WHERE id = ANY (%(held)s::uuid[]) AND NOT EXISTS (
             SELECT FROM subscriptions_endpoint endpoint
             JOIN deliveries_delivery owed ON owed.endpoint_id = endpoint.id AND owed.event_id = event.id
-            WHERE endpoint.consumer_id = event.consumer_id AND owed.state IN ('pending', 'in_flight', 'dead')
+            WHERE endpoint.consumer_id = event.consumer_id AND owed.state <> {DELIVERED}
         )
     )
     SELECT (SELECT id FROM old ORDER BY id DESC LIMIT 1), count(*) FROM old
 """
 """Empties those of the held events whose every delivery was delivered."""
 
-FORGET_DELIVERED = """
+FORGET_DELIVERED = f"""
     WITH old AS (
         SELECT id, state FROM deliveries_delivery
         WHERE id > %(position)s AND id < %(before)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
         DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(
             SELECT id FROM deliveries_delivery
-            WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = 'delivered')) AND state = 'delivered'
+            WHERE id = ANY (ARRAY(SELECT id FROM old WHERE state = {DELIVERED})) AND state = {DELIVERED}
             FOR UPDATE SKIP LOCKED
         )) RETURNING id
     ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM gone)))
@@ -66,10 +67,10 @@ FORGET_DELIVERED = """
 """
 """Deletes the next old deliveries that were delivered, with their attempts."""
 
-FORGET_DEAD = """
+FORGET_DEAD = f"""
     WITH old AS (
         SELECT id FROM deliveries_delivery
-        WHERE id > %(position)s AND id < %(before)s AND state = 'dead' ORDER BY id LIMIT %(limit)s
+        WHERE id > %(position)s AND id < %(before)s AND state = {DEAD} ORDER BY id LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ), told AS (DELETE FROM deliveries_attempt WHERE delivery_id = ANY (ARRAY(SELECT id FROM old))
     ), gone AS (DELETE FROM deliveries_delivery WHERE id = ANY (ARRAY(SELECT id FROM old)))
@@ -101,10 +102,10 @@ FORGET_RECORDS = """
 """
 """Deletes the next old rows of a table that nothing refers to."""
 
-FORGET_REPLAYS = """
+FORGET_REPLAYS = f"""
     WITH old AS (
         SELECT id FROM deliveries_replay
-        WHERE id > %(position)s AND id < %(before)s AND status <> 'running' ORDER BY id LIMIT %(limit)s
+        WHERE id > %(position)s AND id < %(before)s AND status <> {RUNNING} ORDER BY id LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ), told AS (DELETE FROM deliveries_putback WHERE replay_id = ANY (ARRAY(SELECT id FROM old))
     ), gone AS (DELETE FROM deliveries_replay WHERE id = ANY (ARRAY(SELECT id FROM old)))

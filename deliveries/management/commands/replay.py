@@ -14,7 +14,7 @@ from deliveries.actions import replays as actions
 from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
 from deliveries.console.shell import add_filters, progress, read_filters, table
-from deliveries.models import Replay
+from deliveries.models import Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint
@@ -106,7 +106,7 @@ class Command(BaseCommand):
         on_a_terminal = self.stdout.isatty()
         while True:
             job.refresh_from_db()
-            running = job.status == "running"
+            running = job.status == ReplayStatus.RUNNING
             if not quiet and (on_a_terminal or not running):
                 line = f"{job.public_id}  {job.status:9}  {progress(job.replayed, job.matched)}"
                 self.stdout.write(

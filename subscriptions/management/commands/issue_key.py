@@ -12,6 +12,7 @@ from subscriptions.access import key_rules, scopes
 from subscriptions.actions import keys
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Role
+from subscriptions.times import read_time
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 # Consumers own their keys under their ids, and keys that name no owner are their own.
@@ -75,10 +76,10 @@ def _end(length: str | None, at: str | None) -> datetime | None:
     if length is None and at is None:
         return None
     try:
-        end = timezone.now() + _length(length) if length is not None else datetime.fromisoformat(str(at))
+        end = timezone.now() + _length(length) if length is not None else read_time(str(at), zone=True)
     except (ValueError, KeyError, IndexError, OverflowError):
         end = None
-    if end is None or end.tzinfo is None or end <= timezone.now():
+    if end is None or end <= timezone.now():
         raise CommandError("Write --expires-in as 90d, 12h, 30m or 45s, --expires-at as 2030-01-31T12:00:00Z, to come.")
     return end
 

@@ -216,7 +216,7 @@ def test_w08_a_receiver_that_wants_nothing_more_is_disabled_once_with_its_reason
 
     verdict = judged(WELL, gone, gone)
 
-    assert (verdict.disable_reason, verdict.changes) == ("410", [("disabled", "410")])
+    assert (verdict.disable_reason, verdict.changes) == ("410", [])
 
 
 # ── which attempts say something about the endpoint ──────────────────────────────────────────────────────────────────

@@ -1,10 +1,10 @@
-"""deliveries/browse/times.py: how a time is read, wherever it comes from."""
+"""subscriptions/times.py: how a time is read, wherever it comes from."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from deliveries.browse.times import BadTime, read_time
+from subscriptions.times import BadTime, read_time
 
 
 def test_a_time_keeps_its_zone_and_one_without_is_in_utc_where_that_may_be() -> None:

@@ -1,5 +1,5 @@
-"""How a time is read, for the API, the console and the shell alike. Ids are time-ordered, so a time of a filter becomes
-an id: one that no id can stand for is no time at all, and must not pass for "at any time"."""
+"""How a time that somebody wrote is read: by the API's filters, the console and the shell. Ids are time-ordered, so a
+time of a filter becomes an id: one that no id can stand for is no time at all, and must not pass for "at any time"."""
 
 from datetime import UTC, datetime
 
