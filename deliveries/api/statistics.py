@@ -60,7 +60,7 @@ class ConsumerBucketOut(ConsumerFiguresOut):
 
 
 class EndpointStatsOut(TypedDict):
-    """An endpoint's statistics. Written every few seconds; a crash may lose that much of them."""
+    """An endpoint's statistics, added up every few seconds."""
 
     endpoint: Annotated[str, id_of("ep")]
     span: Annotated[str, choices(*RANGES)]
@@ -71,7 +71,7 @@ class EndpointStatsOut(TypedDict):
 
 
 class ConsumerStatsOut(TypedDict):
-    """A consumer's statistics. Written every few seconds; a crash may lose that much of them."""
+    """A consumer's statistics, added up every few seconds."""
 
     consumer: Annotated[str, "The consumer's uid, or its id where it has none."]
     span: Annotated[str, choices(*RANGES)]

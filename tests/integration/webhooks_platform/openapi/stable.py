@@ -32,8 +32,8 @@ class Stable:
         if isinstance(value, dict):
             return {key: self.told(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
-            if len(value) == 2 and isinstance(value[0], str) and value[0] in _HEADERS:
-                return [value[0], _HEADERS[value[0]]]
+            if len(value) == 2 and isinstance(value[0], str) and value[0].lower() in _HEADERS:
+                return [value[0], _HEADERS[value[0].lower()]]
             return [self.told(inner) for inner in value]
         if name in _VALUES and value is not None and not (name == "key" and str(value).startswith("key_")):
             return _VALUES[name]
@@ -45,6 +45,7 @@ class Stable:
         )
         text = _ID.sub(lambda found: self._id(found[0], found[1]), text)
         text = _TIME.sub(lambda found: self._time(found[0]), text)
+        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "2026-01-31 13:00:00 UTC", text)
         text = re.sub(r"(cursor=)[\w%-]+", r"\1WyIwMTljMTM3MyJd", text)
         text = re.sub(r"/portal/enter/[^/]+", "/portal/enter/the-token-shown-once", text)
         return re.sub(r"\b\d+ ms\b", "12 ms", text)

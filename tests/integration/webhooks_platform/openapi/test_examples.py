@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from deliveries.statistics import counters
-from subscriptions import consumers, keys
+from subscriptions import keys
 from subscriptions.models import Role
 from tests.conftest import Api, PumpRunner
 from tests.integration.webhooks_platform.openapi.stable import Stable
 from tests.receiver import Received, Receiver, Reply
-from tests.walk import with_connection
 from webhooks_platform.api_routes import ROUTES
 from webhooks_platform.openapi import document
 from webhooks_platform.openapi.index import INDEX
@@ -149,11 +147,6 @@ def walk(recorder: Recorder, receiver: Receiver, pump: PumpRunner) -> None:
 
 
 def statistics(recorder: Recorder, endpoint: str) -> None:
-    counter = counters.Counter()
-    acme = consumers.find("acme")
-    assert acme is not None
-    counter.accepted([acme.id] * 2)
-    with_connection(lambda own: counters.flush(counter, own))
     for operation, path in (
         ("get_endpoint_stats", f"endpoints/{endpoint}/stats/"),
         ("get_consumer_stats", "consumers/acme/stats/"),
