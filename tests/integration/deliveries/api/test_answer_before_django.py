@@ -6,12 +6,14 @@ from typing import Any
 
 import orjson
 import pytest
+from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.test.utils import CaptureQueriesContext
 
 from deliveries.models import Delivery, Event
 from subscriptions import keys
+from subscriptions.api.problems import permission_denied
 from subscriptions.models import ApiKey, Consumer, Role
 from tests.conftest import Api
 from tests.emitting import BATCH, EVENT, THROUGH_DJANGO
@@ -20,14 +22,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Stamps:
-    """A middleware that somebody adds: it counts requests, sets a header, and refuses who asks for it."""
+    """A middleware that somebody adds: it sets a header, and refuses who asks for it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if "X-Refuse-Me" in request.headers:
-            return HttpResponse(status=451)
+            return permission_denied(request, PermissionDenied())
         response = self.get_response(request)
         response["X-Stamp"] = "seen"
         return response
@@ -56,7 +58,8 @@ def test_a_middleware_that_is_added_sees_every_emit_and_its_answer(
 def test_a_middleware_that_is_added_may_refuse_an_emit_and_nothing_is_stored(
     path: str, body: dict[str, Any], stamped: Api
 ) -> None:
-    assert stamped.post(path, body, headers={"X-Refuse-Me": "1"}).status_code == 451
+    refused = stamped.post(path, body, headers={"X-Refuse-Me": "1"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
     assert Event.objects.count() == 4
 
 
