@@ -131,7 +131,7 @@ PLANTS = {
             ),
             faults=("none",),
             blind={"property test": "its steps come one after the other, and this is a race"},
-            tests=("tests/faults/test_workers.py::test_the_bulkhead_is_exact_across_three_workers"),
+            tests=("tests/faults/test_workers.py::test_the_bulkhead_is_exact_across_three_workers",),
         ),
     )
 }
