@@ -285,14 +285,29 @@ def test_w15_what_waits_behind_its_head_is_not_due(acme: Consumer) -> None:
 def test_the_periodic_sweep_puts_back_and_rings(acme: Consumer, redis_client: "redis.Redis") -> None:
     endpoint = new_endpoint(acme)
     accept(acme)
-    working(endpoint)
-    pass_time(seconds=16)
+    claim_for(endpoint)  # under a lease that was ended
 
     tasks.sweep_due()
 
     assert states(endpoint) == ["pending"]
     assert redis_client.zrange(bell.READY, 0, -1) == [endpoint.id.hex.encode()]
     assert redis_client.llen("deliveries") == 1
+
+
+def test_a_background_worker_that_has_just_started_gives_all_others_time_to_renew_first(
+    acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    """The database may have been away until now, and a lease that has run out says nothing."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    working(endpoint)
+    pass_time(seconds=16)
+    tasks._watch.cache_clear()
+
+    tasks.sweep_due()
+
+    assert states(endpoint) == ["in_flight"]
+    assert recovered() == 1
 
 
 def test_the_periodic_sweep_with_nothing_to_do_rings_nobody(acme: Consumer, redis_client: "redis.Redis") -> None:
