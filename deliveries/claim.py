@@ -41,6 +41,10 @@ LOCK_LANES = """
 what time it is, too: requests are signed with the database's."""
 
 CLAIM_DUE = compact(f"""
+    -- 1. lane: of each locked endpoint that may be sent to, its room under the cap and its tokens.
+    -- 2. picked: its longest due deliveries, as many as room, share and tokens allow; locked, and cut at the limit.
+    -- 3. claimed: they become in flight under this worker's lease, each with its attempt's number.
+    -- 4. paid: tokens are spent; a lane that ran out of them closes until the next one is there.
     WITH lane AS (
         -- `least` passes over nulls: no allowance means the whole cap, no rate means no bucket.
         SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AS is_well,

@@ -40,6 +40,11 @@ from subscriptions import ids
 from subscriptions.models import EndpointStatus
 
 SETTLE = compact(f"""
+    -- 1. given: the outcomes, from one JSON document.
+    -- 2. moved: each delivery that still waits for this very attempt becomes delivered, pending again, or dead.
+    -- 3. recorded: the attempts of the moved ones.
+    -- 4. noticed: one notice for each that died.
+    -- 5. unblocked: where one of an ordering key ended, the next of that key may go.
     WITH given AS MATERIALIZED (
         -- The guard is a column here, not a condition on the table: PostgreSQL would expect hardly any row in flight,
         -- and for so few compare each with each, or read all that are in flight anywhere.

@@ -158,7 +158,7 @@ def _described(wanted: Filter) -> list[tuple[str, Any]]:
     if wanted.event_id:
         parts.append(("event", ids.show("evt", wanted.event_id)))
     if wanted.delivery_ids is not None:
-        parts.append(("selected by hand", len(wanted.delivery_ids)))
+        parts.append(("selected one by one", len(wanted.delivery_ids)))
     names = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")
     return parts + [(name.replace("_", " "), getattr(wanted, name)) for name in names if getattr(wanted, name)]
 

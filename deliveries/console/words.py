@@ -48,7 +48,7 @@ DEAD: dict[str, Advice] = {
         "It cannot be replayed. The event is still in the consumer's feed.",
     ),
     "given_up": Advice(
-        "Given up by hand",
+        "Given up manually",
         "Somebody ended it before its schedule was over; the audit log says who and why.",
         "Replay it if that was a mistake.",
     ),

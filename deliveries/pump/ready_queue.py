@@ -1,8 +1,8 @@
 """Part of deliver: whose turn it is. Bookkeeping alone: no database, no clock, no event loop.
 
-Endpoints with something to send wait here for a claim, in the order in which they came. Whoever may have more comes
-back to the end of the line. One at its cap waits for an outcome instead, and one that may not answer for a slot that
-such may take (slots.py).
+Endpoints with something to send wait here for a claim, in the order in which they came. An endpoint that may have more
+comes back to the end of the line. An endpoint at its concurrency cap waits until one of its deliveries settles. An
+endpoint that is slow or silent waits until the doubtful ones have a slot left (slots.py).
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _PASSED_OVER_TRIES = 3
 
 
 class Turn(NamedTuple):
-    """One claim's: whom to ask, how many slots each of them may take, and all of them together."""
+    """What one claim asks for: of which endpoints, how many deliveries of each at most, and how many in all."""
 
     endpoint_ids: list[UUID]
     share: int
@@ -38,12 +38,12 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """One pump's."""
+    """The endpoints of which a pump knows that they have work, and whose turn is next. Used by the pump (deliver.py)."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self.ready: dict[UUID, None] = {}  # an ordered set
-        self.aside: dict[UUID, None] = {}  # may not answer, and such hold all the slots that they may
+        self.aside: dict[UUID, None] = {}  # doubtful, and the doubtful ones hold all the slots that they may
         self.full: set[UUID] = set()  # at their cap, with more to send
         self._passed_over: Counter[UUID] = Counter()
         # Turns that were had, and that others from the bell may have as well.
@@ -82,15 +82,21 @@ class Turns:
         return Turn(chosen, share, free)
 
     def over(self, turn: Turn, claim: Claim) -> list[UUID]:
-        """Who used up its share, was cut short by the limit or came too late for a slot may have more: it comes back.
+        """Sorts the endpoints of a turn by what their claim brought. There are six cases:
 
-        Returns those that another worker was claiming for, to be added again in a moment.
+        1. At its concurrency cap: full, until one of its deliveries settles.
+        2. Its lane is closed: not here any more. The pump adds it again when the lane opens.
+        3. Another worker was claiming for it: returned, to be added again in a moment, a few times at most.
+        4. It came too late for a slot, as the claim's limit was reached before: first in line.
+        5. It used up its share, or the limit cut it short: back to the end of the line.
+        6. It had less than its share: it has no more, and waits for the bell.
+
+        If nothing was claimed at all, endpoints that were set aside are ready again, as far as slots are left for them.
         """
         rooms = {delivery.endpoint_id: delivery.room for delivery in claim.deliveries}
         cut = {delivery.endpoint_id for delivery in claim.deliveries if delivery.is_cut}
         counts = Counter([delivery.endpoint_id for delivery in claim.deliveries])
         self.full.update(endpoint_id for endpoint_id, room in rooms.items() if counts[endpoint_id] >= room)
-        # Whoever is at its cap is visited when an outcome makes room, who is closed when its lane opens.
         elsewhere = self.full.union(claim.closed, claim.passed_over)
         asked = [endpoint_id for endpoint_id in turn.endpoint_ids if endpoint_id not in elsewhere]
         late = [endpoint_id for endpoint_id in asked if not counts[endpoint_id]] if cut else []

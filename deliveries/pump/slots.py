@@ -1,8 +1,8 @@
 """Part of deliver: a pump's slots, one for each request in flight, and who holds them.
 
-A claim takes slots; they are free again once their outcomes are in the database. One in four is kept for receivers that
-are known to answer: those that are not, and those that let us wait, share the others, however many there are of them.
-Of half of the last quarter a receiver that is new here gets one, to show that it answers.
+A claim takes slots; they are free again once their outcomes are in the database. One slot in four is kept for receivers
+that are known to answer. Receivers that are new, slow or silent (doubtful) share the other three quarters, however many
+of them there are. Half of the last quarter lends one slot to each new receiver, to show that it answers.
 """
 
 import time
@@ -29,7 +29,7 @@ _MOST_REMEMBERED = 50_000
 
 
 class _Line:
-    """One endpoint's requests here."""
+    """The requests of one endpoint that this pump has in flight: how many, and when the last answer came."""
 
     __slots__ = ("count", "heard_at")
 
@@ -39,7 +39,7 @@ class _Line:
 
 
 class Slots:
-    """One pump's."""
+    """Who holds which of a pump's slots, and which endpoints answer. Used by the pump (deliver.py) and its Turns."""
 
     def __init__(self, count: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.count = self._most = count
@@ -108,7 +108,18 @@ class Slots:
         elsewhere.discard(endpoint_id)
 
     def choose(self, ready: Iterable[UUID], *, most: int, least_share: int = 1) -> tuple[list[UUID], list[UUID], int]:
-        """Endpoints whose turn it is, those to set aside, and how many slots each of the first may take."""
+        """Endpoints whose turn it is, endpoints to set aside, and how many slots each of the chosen may take.
+
+        Each ready endpoint, in order, until `most` are chosen, is one of four cases:
+
+        1. It answers: chosen.
+        2. It is doubtful, and the doubtful ones have slots left: chosen.
+        3. It is doubtful and new, and a slot of the last eighth is free: chosen, and the share is one slot.
+        4. It is doubtful otherwise: set aside until a doubtful one gives a slot back.
+
+        The share is what is free divided by the number of chosen endpoints, at least `least_share`, at most a quarter
+        of all slots, and small enough that the doubtful ones together stay within their three quarters.
+        """
         left = self.left_for_doubtful()
         chosen: list[UUID] = []
         aside: list[UUID] = []
