@@ -38,7 +38,7 @@ class Turn(NamedTuple):
 
 
 class Turns:
-    """The endpoints of which a pump knows that they have work, and whose turn is next. Used by the pump (deliver.py)."""
+    """The endpoints with work that a pump knows of, and whose turn is next. Used by the pump (deliver.py)."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
