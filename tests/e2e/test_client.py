@@ -1,0 +1,86 @@
+"""clients/python and the platform: what it delivers verifies, and `webhooks listen` brings events to a local port."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from webhooks_client import Client
+from webhooks_client.receive import verify
+
+from subscriptions import keys
+from subscriptions.models import Consumer, Role
+from tests.local import wait_until
+from tests.receiver import Received, Receiver
+from tests.stack import Stack, StartStack
+from webhooks_platform.local.environment import BASE_DIR
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
+
+SECRET = "whsec_c2VjcmV0"
+
+
+def client(stack: Stack) -> Client:
+    return Client(stack.url, keys.issue(role=Role.OPERATOR)[1])
+
+
+def ids(received: list[Received], secret: str) -> list[str]:
+    return [verify(each.body, dict(each.headers), secret).id for each in received]
+
+
+@pytest.mark.parametrize("scheme", ["timestamped", "standard"])
+def test_deliveries_verify_with_either_secret_during_a_rotation(
+    scheme: str, acme: Consumer, receiver: Receiver, start_stack: StartStack
+) -> None:
+    stack = start_stack("web", "deliveries1", "background", "beat")
+    with client(stack) as api:
+        endpoint = api.create_endpoint("acme", url=receiver.url, signature_scheme=scheme)
+        api.emit(consumer="acme", type="a.b", data={"name": "Zoë", "sum": 10.0}, id="before")
+        assert ids(receiver.wait_for(1, seconds=60), endpoint["secret"]) == ["before"]
+        rotated = api.rotate_secret(endpoint["id"])
+        results = list(api.emit_many([{"consumer": "acme", "type": "a.b", "data": {}, "id": "after"}]))
+        assert [result.status for result in results] == ["accepted"]
+        after = receiver.wait_for(2, seconds=60)[1:]
+        assert ids(after, rotated["secret"]) == ids(after, endpoint["secret"]) == ["after"]
+
+
+def test_listen_brings_each_event_once_over_restarts_of_the_platform_and_of_itself(
+    acme: Consumer, receiver: Receiver, start_stack: StartStack, tmp_path: Path
+) -> None:
+    stack = start_stack("web")
+    consumer_key = keys.issue(role=Role.CONSUMER, consumer=acme)[1]
+    env = {**os.environ, "PYTHONPATH": str(BASE_DIR / "clients" / "python" / "src")}
+    env |= {"WEBHOOKS_URL": stack.url, "WEBHOOKS_KEY": consumer_key}
+    command = [sys.executable, "-m", "webhooks_client.cli", "listen", "--consumer", "acme", "--secret", SECRET]
+    command += ["--forward-to", receiver.url, "--state", str(tmp_path / "state.json"), "--from-start"]
+
+    def listen() -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def cursor() -> object:
+        return json.loads((tmp_path / "state.json").read_text())["cursor"]
+
+    with client(stack) as api:
+        listener = listen()
+        try:
+            api.emit(consumer="acme", type="a.b", data={}, id="first")
+            receiver.wait_for(1, seconds=60)
+            wait_until(lambda: cursor() is not None, seconds=60)
+            begun = cursor()
+            stack.restart("web")
+            stack.wait_ready()
+            api.emit(consumer="acme", type="a.b", data={}, id="second")
+            receiver.wait_for(2, seconds=60)
+            # Killed before it has written that down, it would bring the second one again, with the same id.
+            wait_until(lambda: cursor() not in (None, begun), seconds=60)
+            listener.kill()
+            listener.wait(10)
+            api.emit(consumer="acme", type="a.b", data={}, id="third")
+            listener = listen()
+            receiver.wait_for(3, seconds=60)
+        finally:
+            listener.kill()
+            listener.wait(10)
+    assert ids(receiver.received, SECRET) == ["first", "second", "third"]
