@@ -125,7 +125,7 @@ PLANTS = {
                 Edit(
                     "deliveries/claim.py",
                     "                SELECT count(*) FROM deliveries_delivery\n"
-                    "                WHERE endpoint_id = endpoint.id AND state = 'in_flight'\n",
+                    "                WHERE endpoint_id = endpoint.id AND state = {IN_FLIGHT}\n",
                     "                SELECT (current_setting('webhooks.flying')::json ->> endpoint.id::text)::int\n",
                 ),
             ),
