@@ -45,5 +45,5 @@ class LastingServer(Server):  # type: ignore[misc, valid-type]
 
 
 if __name__ == "__main__":
-    cli.Server = LastingServer  # type: ignore[misc]
-    cli.entrypoint()
+    cli.Server = LastingServer  # type: ignore[attr-defined]
+    cli.entrypoint()  # type: ignore[no-untyped-call]
