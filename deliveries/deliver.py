@@ -173,6 +173,7 @@ class Pump:
         while not self._stopping.is_set():
             if (pause := self._short_until - time.monotonic()) > 0:
                 await asyncio.sleep(pause)
+                continue  # it may have been told to stop meanwhile
             turn = self._turns.next()
             self._note_room()
             if not turn.endpoint_ids:
