@@ -61,12 +61,14 @@ def test_w16_header_names_go_out_in_lower_case_and_custom_ones_as_they_were_give
     assert shown["request_headers"] == attempt.request_headers
 
 
-def test_w16_tests_and_check_ups_have_the_same_names(acme: Consumer, receiver: Receiver) -> None:
+def test_w16_tests_and_check_ups_have_the_same_names_and_a_test_its_mark(acme: Consumer, receiver: Receiver) -> None:
     endpoint = new_endpoint(acme, url=receiver.url)
     test_event.run(endpoint)
     check_up.run(endpoint)
     assert len(receiver.received) == 5
-    assert [names(each.headers) for each in receiver.received] == [[*OURS, *CLIENT_S]] * 5
+    # A check-up looks like any delivery: a receiver must not treat it otherwise.
+    usual = [*OURS, *CLIENT_S]
+    assert [names(each.headers) for each in receiver.received] == [[*OURS, "webhook-test", *CLIENT_S], *[usual] * 4]
 
 
 # The body

@@ -313,7 +313,7 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("test", "POST"): {"why": WHY},
     ("check-up", "POST"): {"why": WHY},
     ("event-types", "POST"): NEW_EVENT_TYPE,
-    ("event-type", "PATCH"): {**NEW_EVENT_TYPE, "archived": flag()},
+    ("event-type", "PATCH"): {**NEW_EVENT_TYPE, "archived": flag(), "deprecated": flag()},
     ("events", "POST"): EVENT,
     ("event-batch", "POST"): {"events": Field((None, 5, "x", True, {}, [], [{}] * 1001), required=True)},
     ("delivery-replay", "POST"): {"why": WHY},

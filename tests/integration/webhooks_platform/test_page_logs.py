@@ -106,12 +106,15 @@ def test_s12_all_loggers_write_through_the_formatters_that_cut(acme: Consumer) -
 
 def test_s12_an_address_with_a_token_is_nobody_s_referrer(acme: Consumer) -> None:
     with_token = [str(each.pattern) for each in urlpatterns if "token" in str(each.pattern)]
-    assert len(with_token) == 2
+    assert len(with_token) == 3
     token, _ = portal.new_link(acme, requested_by="test", minutes=5)
     assert Client().get(f"/portal/enter/{token}/").headers["Referrer-Policy"] == "strict-origin"
     operator = logged_in("olga", group="Operators")
     made = operator.post(f"/admin/consumers/{acme.public_id}/portal-link/", {"why": "x"})
     assert operator.get(made.headers["Location"]).headers["Referrer-Policy"] == "strict-origin"
+    key = inside(acme).post("/portal/keys/", {"scopes": "events:read", "ends": ""}, follow=True)
+    assert (key.redirect_chain[0][0].startswith("/portal/keys/shown/"), key.status_code) == (True, 200)
+    assert key.headers["Referrer-Policy"] == "strict-origin"
 
 
 def test_the_web_server_writes_no_access_log() -> None:

@@ -601,6 +601,7 @@ def test_a_name_that_is_taken_is_refused(producer: Api, db: None) -> None:
 
 
 def test_a_type_in_use_is_archived_instead_of_deleted(producer: Api, acme: Consumer) -> None:
+    producer.post("event-types/", {"name": "invoice.paid"})
     producer.post("events/", EVENT)
     producer.post("event-types/", {"name": "order.made"})
     endpoints.create(consumer=acme, url=URL, event_types=["order.made"])

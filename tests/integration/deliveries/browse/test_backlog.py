@@ -32,7 +32,7 @@ def only(endpoint: Endpoint) -> Owed:
 def workers_are_alive() -> None:
     with connection.cursor() as cursor:
         for name in (heartbeat.BEAT, "deliveries@here"):
-            cursor.execute(heartbeat.BEAT_PULSE, {"name": name})
+            cursor.execute(heartbeat.BEAT_PULSE, {"name": name, "clock_ahead_ms": 0})
     with_connection(lambda own: renew_lease(own, lease_id=ids.new_uuid(), worker="deliveries@here", seconds=60))
 
 
