@@ -16,7 +16,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from subscriptions import counting
-from subscriptions.vault import vault
+from subscriptions.vault import VaultError, vault
 
 _KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
@@ -163,13 +163,16 @@ def keep(answers: Sequence[tuple[Scope, Answer]]) -> set[Name]:
 def find(scope: Scope) -> Answer | None:
     """The stored answer; KeyReused when it belongs to another body."""
     [found] = find_all([scope])
-    if isinstance(found, KeyReused):
+    if isinstance(found, Exception):
         raise found
     return found
 
 
-def find_all(scopes: Sequence[Scope]) -> list[Answer | KeyReused | None]:
-    """For each scope: the stored answer, KeyReused when it belongs to another body, None when there is none."""
+def find_all(scopes: Sequence[Scope]) -> list[Answer | KeyReused | VaultError | None]:
+    """For each scope: the stored answer, KeyReused when it belongs to another body, None when there is none.
+
+    VaultError where the answer cannot be opened: that is the matter of this caller, and not of those beside it.
+    """
     owners, operations, names = (list(column) for column in zip(*(scope.name for scope in scopes), strict=True))
     with connection.cursor() as cursor:
         cursor.execute(FIND_ANSWERS, {"owners": owners, "operations": operations, "keys": names})
@@ -177,10 +180,13 @@ def find_all(scopes: Sequence[Scope]) -> list[Answer | KeyReused | None]:
     return [_opened(scope, *found[scope.name]) if scope.name in found else None for scope in scopes]
 
 
-def _opened(scope: Scope, fingerprint: bytes, status_code: int, response: bytes) -> Answer | KeyReused:
+def _opened(scope: Scope, fingerprint: bytes, status_code: int, response: bytes) -> Answer | KeyReused | VaultError:
     if bytes(fingerprint) != scope.fingerprint:
         return KeyReused()
-    body = vault().open(bytes(response), belongs_to=_belongs_to(scope))
+    try:
+        body = vault().open(bytes(response), belongs_to=_belongs_to(scope))
+    except VaultError as error:
+        return error
     return Answer(status_code=status_code, body=body.encode(), replayed=True)
 
 

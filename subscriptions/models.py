@@ -1,5 +1,8 @@
 """Who wants what: consumers and their keys, the catalogue of event types, endpoints with secrets and lanes."""
 
+import json
+from typing import Any
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -104,13 +107,25 @@ class EventType(models.Model):
         return self.name
 
 
+class ExactJson(json.JSONDecoder):
+    """Reads JSON of the database: it writes 1e25 as a whole number, and no answer may hold one beyond 64 bits."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "parse_int": _whole_number})
+
+
+def _whole_number(text: str) -> int | float:
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 64 else float(text)
+
+
 class EventTypeVersion(models.Model):
     """What `data` looks like in one api_version of an event type."""
 
     event_type = models.ForeignKey(EventType, on_delete=models.CASCADE, related_name="versions")
     api_version = models.CharField(max_length=64)
-    schema = models.JSONField(null=True, blank=True)
-    example = models.JSONField(null=True, blank=True)
+    schema = models.JSONField(null=True, blank=True, decoder=ExactJson)
+    example = models.JSONField(null=True, blank=True, decoder=ExactJson)
 
     class Meta:
         constraints = [

@@ -184,9 +184,10 @@ def _transaction(requests: Sequence[_Request]) -> AbstractContextManager[None]:
 
 
 def _takes_one_statement(request: _Request) -> bool:
-    [first, *others] = request.drafts
-    if others or request.emit.scope is not None:
+    # None of a batch's events may have been well-formed.
+    if len(request.drafts) != 1 or request.emit.scope is not None:
         return False
+    [first] = request.drafts
     return isinstance(first, Refused) or not first.writes_more
 
 

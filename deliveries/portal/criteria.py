@@ -33,6 +33,12 @@ class Criteria:
     def is_narrowed(self) -> bool:
         return any(self.values.values()) or bool(self.chosen)
 
+    @property
+    def may_be_replayed(self) -> bool:
+        """Everything that ever arrived is not sent again by a slip: that takes more than a state."""
+        narrower = any(value for name, value in self.values.items() if name != "state") or bool(self.chosen)
+        return narrower or (self.is_narrowed and self.values["state"] != DeliveryState.DELIVERED)
+
     def fields(self) -> list[tuple[str, str]]:
         """As a form carries it on. "The last hour" is the one that was looked at, not the one before the start."""
         given = [(name, value) for name, value in self.values.items() if value and name != "within"]

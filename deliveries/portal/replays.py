@@ -41,7 +41,7 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         rate, refused = _rate(request)
         if refused:
             return back_to(request, again, refused=refused)
-        if not asked.is_narrowed:
+        if not asked.may_be_replayed:
             return back_to(request, again, refused="Say which: an endpoint, a type, a time, or tick some of them.")
         return _start(request, consumer, wanted, rate=rate, again=again)
     found = Matched([], False) if asked.problems else matched(wanted)

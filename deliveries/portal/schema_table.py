@@ -60,7 +60,9 @@ def _fields(schema: Any, *, root: Any, depth: int) -> Iterator[Row]:
         yield from _fields(inner, root=root, depth=depth + 1)
 
 
-def _type(field: dict[str, Any], root: Any) -> str:
+def _type(field: dict[str, Any], root: Any, *, depth: int = 0) -> str:
+    if depth > _DEEPEST:
+        return "…"
     if "const" in field:
         return _json(field["const"])
     given = field.get("type")
@@ -68,12 +70,12 @@ def _type(field: dict[str, Any], root: Any) -> str:
         return " or ".join(str(each) for each in given[:_MOST_CHOICES])
     if given == "array":
         inner = _resolved(field.get("items"), root)
-        return f"array of {_type(inner, root)}" if inner else "array"
+        return f"array of {_type(inner, root, depth=depth + 1)}" if inner else "array"
     if isinstance(given, str):
         return given
     for name in ("oneOf", "anyOf"):
         if isinstance(field.get(name), list):
-            return " or ".join(_type(_resolved(each, root), root) for each in field[name][:4])
+            return " or ".join(_type(_resolved(each, root), root, depth=depth + 1) for each in field[name][:4])
     if "enum" in field:
         return "one of"
     return "object" if "properties" in field else "any"

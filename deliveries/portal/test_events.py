@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import quote
 
-import orjson
 from django.http import HttpRequest, HttpResponse
 
 from deliveries.actions import manual_sends
@@ -15,6 +14,8 @@ from deliveries.portal import endpoints, words
 from deliveries.portal.catalogue import MOST_TYPES, pretty
 from deliveries.portal.page import actor, back_to, missing, render
 from subscriptions import event_types, ids
+from subscriptions.api import parsing
+from subscriptions.api.problems import Problem
 from subscriptions.models import Consumer, EventType
 
 # Characters; as large as an event may be.
@@ -108,8 +109,11 @@ def _example(chosen: EventType | None) -> Any:
 
 
 def _read(text: str) -> tuple[dict[str, Any] | None, str]:
+    """As strictly as the API reads an event's data."""
+    if len(text) > _LONGEST:
+        return None, "The data of an event takes 256 KiB at most."
     try:
-        data = orjson.loads(text[:_LONGEST])
-    except orjson.JSONDecodeError as error:
-        return None, f"This is not JSON: {error}."
+        data = parsing.loads(text.encode())
+    except Problem as problem:
+        return None, str(problem)
     return (data, "") if isinstance(data, dict) else (None, "The data of an event is a JSON object.")

@@ -31,7 +31,8 @@ def is_dead(known: str, *, proc: Path = _PROC) -> bool:
     here, number, began = known.rsplit("/", 2) if known.count("/") >= 2 else ("", "", "")
     if not here or here != _place(proc) or not number.isdecimal():
         return False
-    return _began(int(number), proc) != began
+    now_began = _began(int(number), proc)
+    return _is_gone(int(number)) if now_began is None else now_began != began
 
 
 def _place(proc: Path) -> str:
@@ -42,11 +43,22 @@ def _place(proc: Path) -> str:
         return ""
 
 
-def _began(pid: int, proc: Path) -> str:
-    """Ticks from the machine's start to the process's. Empty when there is no such process, or it has ended."""
+def _is_gone(pid: int) -> bool:
+    """Asked without opening a file: this process may be out of them, or may not see the files of others."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # somebody else's, and there
+        pass
+    return False
+
+
+def _began(pid: int, proc: Path) -> str | None:
+    """Ticks from the machine's start to the process's. Empty when it has ended, None when it cannot be looked at."""
     try:
         # The name in brackets may hold anything; what follows are numbers.
         fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return ""
+        return None
     return "" if not fields or fields[0] in _ENDED_STATES else fields[19]

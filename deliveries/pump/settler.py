@@ -38,6 +38,8 @@ _GATHER_FEW_SECONDS = 0.02
 _FEW = 20
 # Outcomes that were set aside are tried again after this long (seconds).
 _ASIDE_SECONDS = 0.1
+# How much later than asked for a timer is set, so that it does not ring too early.
+_TIMER_SLACK_SECONDS = 0.002
 # So few that a pipe takes them in one piece (4 KiB), whoever else writes to it: a line has 900 bytes at most.
 _LINES_AT_ONCE = 4
 
@@ -56,7 +58,7 @@ class Written:
 
 
 class Outcomes:
-    """One pump's."""
+    """What became of a pump's requests and is not in the database yet. Filled by attempts, emptied by the pump."""
 
     def __init__(self, pool: Pool, *, breaker: Breaker, slots: Slots, is_awaited: Callable[[], bool]) -> None:
         self._pool = pool
@@ -98,7 +100,10 @@ class Outcomes:
         fail_points.reach("settle.before_write")
         settled = await self._settled([outcome for _, outcome in batch]) if batch else _NOTHING
         written = self._without_set_aside(batch, settled)
-        if self._aside and time.monotonic() >= self._try_aside_at:
+        if self._aside and (seconds := self._try_aside_at - time.monotonic()) > 0:
+            # A timer may ring a little early (uvloop counts whole milliseconds), and nothing else may ever come.
+            asyncio.get_running_loop().call_later(seconds + _TIMER_SLACK_SECONDS, self._any.set)
+        elif self._aside:
             aside, self._aside = self._aside, []
             more = await self._settled([outcome for _, outcome in aside], past_locks=True)
             written += self._without_set_aside(aside, more)

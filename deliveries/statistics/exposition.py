@@ -30,7 +30,10 @@ _IDEMPOTENCY = ["new database", "replayed database", "reused database", "in_prog
 
 def written(sums: Sums, gauges: Gauges | None, *, build: dict[str, str], accept: str) -> tuple[bytes, str]:
     """The answer to a scrape, in the format that its `Accept` asks for, and what that format is called."""
-    encode, content_type = choose_encoder(accept)
+    try:
+        encode, content_type = choose_encoder(accept)
+    except ValueError:  # a version or an escaping that does not exist
+        encode, content_type = choose_encoder("")
     openmetrics = content_type.startswith("application/openmetrics-text")
     return encode(_Metrics(sums, gauges, build=build, openmetrics=openmetrics)), content_type
 

@@ -23,6 +23,8 @@ EVERYTHING = UUID(int=0)
 BEGINNING = datetime.fromtimestamp(0, UTC)
 # Deltas taken in one transaction, and how many such in one run: more than any machine of ours makes in a minute.
 _AT_ONCE = 20_000
+# How long reading everything may take (milliseconds).
+_READ_TIMEOUT_MS = 5000
 _RUNS = 100
 # Dead rows that are worth a clean-up. Left to autovacuum, a minute of deltas would lie there and be read over.
 _CLEAN_UP_FROM = 2_000
@@ -138,7 +140,9 @@ def fold(*, at_once: int = _AT_ONCE) -> int:
 
 def read() -> Sums:
     """Everything that was counted since the beginning and has been committed, to the unit."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        # Without a background worker the deltas pile up. Whoever scrapes then must not pile up, too.
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_READ_TIMEOUT_MS)])
         cursor.execute(READ, {"bounds": list(BOUNDS_MS), "beginning": BEGINNING})
         return _sums(Group(*row) for row in cursor.fetchall())
 

@@ -13,8 +13,10 @@ from psycopg.errors import _WaitTimeout
 
 # While the last statement got no answer, the next ones have this long (seconds).
 _DOUBTFUL_SECONDS = 1.0
-# After a connection could not be made, nobody tries for this long (seconds).
+# After a connection was waited for in vain, nobody tries for this long (seconds).
 _PAUSE_SECONDS = 0.5
+# A refusal that comes sooner than this cost nobody any time, and the next caller may find the server back (seconds).
+_QUICK_SECONDS = 0.2
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -24,8 +26,9 @@ class NoAnswer(psycopg.OperationalError):
 class Deadline:
     """How long the statements of this process may take; None for as long as they like, as migrations do."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quick_seconds: float = _QUICK_SECONDS) -> None:
         self.seconds: float | None = None
+        self._quick_seconds = quick_seconds
         self._is_doubtful = False
         self._refused_until = 0.0
 
@@ -40,13 +43,16 @@ class Deadline:
         self._is_doubtful = True
 
     def connect(self, **parameters: Any) -> psycopg.Connection:
-        """A new connection, or an error at once when another one could not be made a moment ago."""
-        if self.seconds and time.monotonic() < self._refused_until:
+        """A new connection, or an error at once when another one was waited for in vain a moment ago."""
+        begun_at = time.monotonic()
+        if self.seconds and begun_at < self._refused_until:
             raise NoAnswer("The database did not answer a moment ago.")
         try:
             return BoundedConnection.connect(**parameters)
         except psycopg.OperationalError:
-            self._refused_until = time.monotonic() + _PAUSE_SECONDS
+            failed_at = time.monotonic()
+            if failed_at - begun_at > self._quick_seconds:
+                self._refused_until = failed_at + _PAUSE_SECONDS
             raise
 
 

@@ -38,7 +38,7 @@ class LongPoll:
         )
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        if "wait=" not in environ.get("QUERY_STRING", "") or environ["REQUEST_METHOD"] != "GET":
+        if not _may_wait(environ):
             return self._django(environ, start_response)
         first = HeldAnswer(self._django, environ)
         wait: Wait | None = environ.pop(WAITS_FOR, None)
@@ -48,6 +48,14 @@ class LongPoll:
                 environ[HAS_WAITED] = True
                 return self._django(environ, start_response)
         return first.release(start_response)
+
+
+def _may_wait(environ: Environ) -> bool:
+    return (
+        "wait=" in environ.get("QUERY_STRING", "")
+        and environ["REQUEST_METHOD"] == "GET"
+        and environ["PATH_INFO"].rstrip("/").endswith("/feed")
+    )
 
 
 class HeldAnswer:

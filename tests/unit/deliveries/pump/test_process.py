@@ -49,6 +49,17 @@ def test_without_a_proc_nobody_has_an_identity(tmp_path: Path) -> None:
     assert not process.is_dead(process.identity(), proc=tmp_path)
 
 
+def test_a_process_that_cannot_be_looked_at_but_is_there_is_not_dead(tmp_path: Path) -> None:
+    """Regression: out of file descriptors, living workers were taken for dead and their deliveries sent twice."""
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").write_text("")
+    space = (tmp_path / "self/ns/pid").stat().st_ino
+
+    assert not process.is_dead(f"boot/{space}/{os.getpid()}/19", proc=tmp_path)
+
+
 def test_a_name_full_of_brackets_hides_no_number(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel/random").mkdir(parents=True)
     (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
