@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from datetime import timedelta
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -328,7 +329,9 @@ def test_the_rate_limit_holds_over_every_window_and_is_used_to_the_full(acme: Co
         for _, end, count in taken[first:]:
             total += count
             assert total <= 10 + 100 * (end - begin) + 1
-    assert sum(count for *_, count in taken) >= 0.9 * 100 * (taken[-1][0] - taken[0][1])
+    # What a slow machine lets overflow between two claims is gone, and there are 700 deliveries in all.
+    refilled = sum(min(10.0, 100 * (begin - ended)) for (_, ended, _), (begin, _, _) in pairwise(taken))
+    assert sum(count for *_, count in taken) >= min(700, 0.9 * refilled)
 
 
 # ── recovering endpoints ─────────────────────────────────────────────────────────────────────────────────────────────
