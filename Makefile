@@ -12,6 +12,7 @@ LOCKABLE := import fcntl; fcntl.flock(open(".data/lock"), fcntl.LOCK_EX | fcntl.
 CHECKS := ENV_FILE= SECRET_KEY=only-for-checks-and-never-used-for-anything ENCRYPTION_KEYS=k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
 # Each worker has servers of its own (tests/servers.py); one that has run out of tests takes some of another's.
 PARALLEL := --numprocesses auto --dist worksteal
+STACKS := --numprocesses 2 --dist worksteal
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--python-version 3.11 pyproject.toml
 
@@ -30,12 +31,12 @@ help: ## this list
 up: $(VENV)/.installed-local ## run the platform: servers, web, workers and a demo; Ctrl-C stops it all
 	@exec $(RUN) -m webhooks_platform.local.up
 
-# Tests in parallel, then the ones of whole stacks and browsers, which have the machine to themselves.
+# Two rounds in parallel. Tests of whole stacks start a dozen processes each, so there are only two of them at a time.
 test: lint ## every check and every test, on servers of their own
 	@$(CHECKS) $(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(RUN) -m pytest $(PARALLEL) tests/unit tests/integration
 	@cd clients/python && exec ../../$(RUN) -m pytest
-	@exec $(RUN) -m pytest tests/e2e tests/faults tests/fuzz
+	@exec $(RUN) -m pytest $(STACKS) tests/e2e tests/faults tests/fuzz
 
 quick: lint ## style, types, imports and the unit tests: less than a minute
 	@exec $(RUN) -m pytest $(PARALLEL) tests/unit
