@@ -55,7 +55,7 @@ def one_at_a_time(work: Callable[[], None]) -> Callable[[], None]:
     return alone
 
 
-@shared_task(name="deliveries.deliver_due", ignore_result=True)
+@shared_task(name=bell.PUMP, ignore_result=True)
 def deliver_due() -> None:
     """Delivers until there has been nothing to do for a moment."""
     engine().run()

@@ -1,10 +1,13 @@
 """deliveries/bell.py: who has work, in the order of ringing, and a bounded number of messages that say so."""
 
+import json
 import uuid
+from typing import cast
 
 import redis
 
 from deliveries import bell
+from deliveries.tasks import deliver_due
 
 QUEUE = "deliveries"
 
@@ -38,3 +41,10 @@ def test_f_a_mark_from_before_the_clock_was_set_back_holds_nobody_up(redis_clien
     bell.ring_now([uuid.uuid4()], client=redis_client)
     assert redis_client.llen(QUEUE) == 1
     assert redis_client.pttl(bell._RUNG) <= bell._COALESCE_MS
+
+
+def test_the_message_names_the_task_that_is_a_pump(redis_client: "redis.Redis") -> None:
+    bell.ask_for_pump()
+    [message] = [json.loads(each) for each in cast(list[bytes], redis_client.lrange(QUEUE, 0, -1))]
+    assert message["headers"]["task"] == deliver_due.name
+    assert message["properties"]["expiration"] == "60000"
