@@ -7,8 +7,8 @@ from datetime import UTC
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 
-from deliveries.console import keyset
 from deliveries.console.page import explain, render
+from deliveries.pages import keyset
 from subscriptions import ids
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import ActorKind, AuditEntry

@@ -5,9 +5,9 @@ from django.http import HttpRequest, HttpResponse
 
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset
 from deliveries.console.page import missing, render
 from deliveries.models import Event
+from deliveries.pages import chart, keyset
 from deliveries.statistics import figures
 from subscriptions import ids
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold

@@ -2,10 +2,11 @@
 
 from django.http import HttpRequest, HttpResponse
 
+from deliveries.browse import criteria, words
 from deliveries.browse.causes import Causes, causes
-from deliveries.console import criteria, keyset, words
 from deliveries.console.page import render
 from deliveries.models import Attempt, Delivery
+from deliveries.pages import keyset
 from deliveries.send import EXPLANATIONS
 
 

@@ -10,10 +10,11 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
+from deliveries.browse import words
 from deliveries.browse.filter import Filter
-from deliveries.console import keyset, story, words
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Delivery, DeliveryState
+from deliveries.pages import keyset, story
 from subscriptions import endpoints, ids
 from subscriptions.models import AuditEntry, Hold
 

@@ -17,10 +17,11 @@ from deliveries.api.show import show_trial
 from deliveries.browse.backlog import Backlog, Owed, read_owed
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console import chart, keyset, secrets, story, waiting
+from deliveries.console import secrets, waiting
 from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
 from deliveries.endpoint_tests import check_up, test_event
 from deliveries.models import Delivery, NoticeKind
+from deliveries.pages import chart, keyset, story
 from deliveries.statistics import figures
 from subscriptions import consumers, endpoints, handover, ids
 from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold

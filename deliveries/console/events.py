@@ -8,9 +8,9 @@ from django.urls import reverse
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
-from deliveries.console import keyset, story
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Delivery, Event
+from deliveries.pages import keyset, story
 from subscriptions import consumers
 from subscriptions.models import AuditEntry
 

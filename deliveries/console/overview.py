@@ -13,9 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from deliveries import bell
 from deliveries.browse import causes
 from deliveries.browse.backlog import Owed, Wait, read_backlog
-from deliveries.console import chart, waiting
+from deliveries.console import waiting
 from deliveries.console.page import render
 from deliveries.models import Pulse, Replay, ReplayStatus
+from deliveries.pages import chart
 from deliveries.sql import clock
 from deliveries.sql.fragments import IN_FLIGHT
 from deliveries.statistics import figures

@@ -9,12 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries.actions import replays as actions
+from deliveries.browse import criteria
+from deliveries.browse.criteria import Criteria
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched, matched
-from deliveries.console import criteria, keyset
-from deliveries.console.criteria import Criteria
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
+from deliveries.pages import keyset
 from deliveries.replaying.results import Results, results
 from subscriptions import ids
 from subscriptions.models import Endpoint

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.http import QueryDict
 
-from deliveries.console import criteria, words
-from deliveries.console.criteria import Criteria
+from deliveries.browse import criteria, words
+from deliveries.browse.criteria import Criteria
 
 _FILTERS = {
     "consumer": "uid or con_… of the consumer",

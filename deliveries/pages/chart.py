@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from deliveries.console import words
+from deliveries.browse import words
 from deliveries.statistics.figures import Range, Sums
 
 WIDTH, HEIGHT = 720.0, 200.0

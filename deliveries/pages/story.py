@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from deliveries.console import words
+from deliveries.browse import words
 from deliveries.models import Attempt, Delivery, DeliveryState
 from deliveries.pump.prepare import thin
 from deliveries.retry import is_success

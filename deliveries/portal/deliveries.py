@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
-from deliveries.console import keyset, story
 from deliveries.models import Delivery, DeliveryState
+from deliveries.pages import keyset, story
 from deliveries.portal import criteria, endpoints, words
 from deliveries.portal.lines import lines
 from deliveries.portal.page import actor, back_to, missing, render

@@ -15,8 +15,8 @@ from django.utils import timezone
 from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
-from deliveries.console import chart
 from deliveries.endpoint_tests import check_up, test_event
+from deliveries.pages import chart
 from deliveries.portal import catalogue, first_steps, forms, words
 from deliveries.portal.lines import newest
 from deliveries.portal.page import actor, back_to, missing, render

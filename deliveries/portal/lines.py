@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from deliveries.browse.last_attempts import LastAttempt, last_attempts
-from deliveries.console.words import outcome
+from deliveries.browse.words import outcome
 from deliveries.models import Delivery, DeliveryState
 from deliveries.portal import words
 from subscriptions.models import Endpoint

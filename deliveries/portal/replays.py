@@ -10,8 +10,8 @@ from django.utils import timezone
 from deliveries.actions import replays as actions
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched
-from deliveries.console import keyset
 from deliveries.models import DeliveryState, Replay, ReplayStatus
+from deliveries.pages import keyset
 from deliveries.portal import criteria, endpoints, forms, words
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.replaying.missed import Missed

@@ -7,9 +7,9 @@ import time
 
 from django.http import HttpRequest, HttpResponse
 
-from deliveries.console import story
 from deliveries.endpoint_tests import test_event, verify
 from deliveries.models import Attempt
+from deliveries.pages import story
 from deliveries.portal import endpoints
 from deliveries.portal.page import render
 from subscriptions import ids

@@ -6,10 +6,10 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse
 
 from deliveries.actions import manual_sends
-from deliveries.console import story
-from deliveries.console.words import explanation, outcome
+from deliveries.browse.words import explanation, outcome
 from deliveries.endpoint_tests import test_event
 from deliveries.models import SentTest
+from deliveries.pages import story
 from deliveries.portal import endpoints, words
 from deliveries.portal.catalogue import MOST_TYPES, pretty
 from deliveries.portal.page import actor, back_to, missing, render

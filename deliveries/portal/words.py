@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from deliveries.console.words import relative
+from deliveries.browse.words import relative
 from deliveries.models import Replay
 from deliveries.replaying.results import Results
 from subscriptions.endpoints import RotationInProgress

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from deliveries.console import words
+from deliveries.browse import words
 from subscriptions import ids
 
 register = template.Library()

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from deliveries.console import words
+from deliveries.browse import words
 
 register = template.Library()
 

@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
+from deliveries.browse import words
 from deliveries.browse.causes import causes
 from deliveries.browse.walk import walk_many
-from deliveries.console import words
-from deliveries.console.shell import add_filters, read_filters, table
 from deliveries.ingest import show_time
+from deliveries.management.shell import add_filters, read_filters, table
 
 
 class Command(BaseCommand):

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import endpoints as actions
-from deliveries.console import words
-from deliveries.console.shell import table
+from deliveries.browse import words
+from deliveries.management.shell import table
 from subscriptions import consumers, endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint, EndpointStatus

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from deliveries.actions import replays as actions
 from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
-from deliveries.console.shell import add_filters, progress, read_filters, table
+from deliveries.management.shell import add_filters, progress, read_filters, table
 from deliveries.models import Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.audit import Actor
