@@ -1,15 +1,20 @@
-"""Consumers: all of them, and one with its endpoints, its traffic and its keys."""
+"""Consumers: all of them, and one with its endpoints, its traffic and its keys; its names, with their form."""
+
+from collections.abc import Mapping
 
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
-from deliveries.console.page import missing, render
+from deliveries.console.page import actor_of, back_to, first_error, missing, render, why_of
 from deliveries.models import Event
 from deliveries.pages import chart, keyset
 from deliveries.statistics import figures
-from subscriptions import ids
+from subscriptions import consumers, ids
+from subscriptions.actions import consumers as actions
+from subscriptions.api.consumers import ConsumerIn
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold
 
 
@@ -54,3 +59,36 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         dead=dead,
         entries=AuditEntry.objects.filter(consumer_id=consumer.id).order_by("-id")[:10],
     )
+
+
+def edit(request: HttpRequest, public_id: str) -> HttpResponse:
+    consumer = consumers.find(public_id)
+    if consumer is None:
+        return missing(request, "consumer")
+    typed = {"uid": consumer.uid or "", "name": consumer.name, "contact_email": consumer.contact_email}
+    return _form(request, consumer, typed)
+
+
+def save(request: HttpRequest, public_id: str) -> HttpResponse:
+    consumer = consumers.find(public_id)
+    if consumer is None:
+        return missing(request, "consumer")
+    typed = {name: request.POST.get(name, "").strip() for name in ("uid", "name", "contact_email", "why")}
+    given = {"uid": typed["uid"] or None, "name": typed["name"], "contact_email": typed["contact_email"]}
+    shape = ConsumerIn(data=given, partial=True)
+    if not shape.is_valid():
+        return _form(request, consumer, typed, problem=first_error(shape.errors))
+    try:
+        saved = actions.update(consumer, dict(shape.validated_data), actor=actor_of(request), why=why_of(request))
+    except consumers.UidTaken:
+        return _form(request, consumer, typed, problem="Another consumer has this uid.")
+    if saved is None:
+        return missing(request, "consumer")
+    return back_to(request, reverse("admin:consumer", args=[consumer.public_id]), done="Saved.")
+
+
+def _form(request: HttpRequest, consumer: Consumer, typed: Mapping[str, str], *, problem: str = "") -> HttpResponse:
+    return render(
+        request, "consumer_edit.html", title="Edit a consumer", consumer=consumer, typed=typed, problem=problem,
+        status=400 if problem else 200,
+    )  # fmt: skip

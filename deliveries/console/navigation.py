@@ -19,20 +19,17 @@ def groups(request: HttpRequest) -> list[dict[str, Any]]:
         ("Events", "bolt", "events"),
         ("Deliveries", "outbox", "deliveries"),
     ]
-    control = [("Kill switches", "emergency_home", "switches"), ("Audit log", "history", "audit")]
-    catalogue = [
-        ("Event types", "category", "subscriptions_eventtype_changelist", "subscriptions.view_eventtype"),
-        ("API keys", "key", "subscriptions_apikey_changelist", "subscriptions.view_apikey"),
-        ("Users", "person", "auth_user_changelist", "auth.view_user"),
-        ("Roles", "shield_person", "auth_group_changelist", "auth.view_group"),
+    control = [
+        ("Kill switches", "emergency_home", "switches"),
+        ("Limits", "speed", "limits"),
+        ("Audit log", "history", "audit"),
     ]
+    platform = [("Event types", "category", "event-types"), ("API keys", "key", "keys")]
+    if request.user.has_perm("auth.change_user"):
+        platform.append(("Users and roles", "person", "users"))
     seen = request.user.has_perm("deliveries.view_delivery")
-    pages = [("Watch", watch), ("Look up", look), ("Control", control)]
-    bar = [{"title": title, "items": [_item(here, *each) for each in items]} for title, items in pages if seen]
-    settings = [
-        _item(here, title, icon, name) for title, icon, name, needs in catalogue if request.user.has_perm(needs)
-    ]
-    return [*bar, {"title": "Settings", "separator": True, "items": settings}]
+    pages = [("Watch", watch), ("Look up", look), ("Control", control), ("Settings", platform)]
+    return [{"title": title, "items": [_item(here, *each) for each in items]} for title, items in pages if seen]
 
 
 def _item(here: str, title: str, icon: str, name: str) -> dict[str, Any]:

@@ -5,9 +5,12 @@ from typing import Any
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from deliveries.pages.once import refuse, visitor_of
+from deliveries.pages.preview import answer_preview
+from subscriptions import handover
 from subscriptions.audit import LONGEST_WHY, Actor
 
 
@@ -55,3 +58,31 @@ def back_to(request: HttpRequest, url: str, *, done: str = "", refused: str = ""
     if done:
         messages.success(request, done)
     return HttpResponseRedirect(url)
+
+
+def hand_over(request: HttpRequest, page: str, *names: str, about: str, **content: str) -> HttpResponse:
+    """To the page that shows this once. In the transaction of what made it."""
+    token = handover.put(content, visitor=visitor(request), about=about)
+    return back_to(request, reverse(f"admin:{page}", args=[*names, token]), stay=True)
+
+
+def show_once(request: HttpRequest, template: str, token: str, *, about: str, **context: Any) -> HttpResponse:
+    """The only page that holds it: the first time that it is loaded, in the session that made it."""
+    response = answer_preview(request)
+    if response is None:
+        shown = handover.take(token, visitor=visitor(request), about=about)
+        response = render(request, template, shown=shown, **context)
+    response["Cache-Control"] = "no-store"
+    # The address holds a token, which is for nobody's log.
+    response["Referrer-Policy"] = "strict-origin"
+    return response
+
+
+def first_error(errors: Any) -> str:
+    """One sentence of what a shape of the API found wrong, and where: `max in flight: …`."""
+    place = []
+    while isinstance(errors, dict | list) and errors:
+        name, errors = next(iter(errors.items() if isinstance(errors, dict) else enumerate(errors)))
+        if isinstance(name, str) and name != "non_field_errors":
+            place.append(name.replace("_", " "))
+    return ": ".join([*place[-1:], str(errors)])

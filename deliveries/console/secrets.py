@@ -3,8 +3,6 @@
 The form that makes it answers with a redirect. The page behind that takes it from its hand-over and is no use again.
 """
 
-from typing import Any
-
 from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -12,9 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries.actions import endpoints as actions
-from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
-from deliveries.pages.preview import answer_preview
-from subscriptions import endpoints, handover, ids
+from deliveries.console.page import actor_of, back_to, hand_over, missing, show_once, why_of
+from subscriptions import endpoints, ids
 from subscriptions.actions import portal
 from subscriptions.models import Consumer, Endpoint
 
@@ -38,7 +35,9 @@ def rotate(request: HttpRequest, endpoint: Endpoint) -> HttpResponse:
             rotated = actions.rotate_secret(
                 endpoint, overlap_seconds=overlap, force=force, actor=actor_of(request), why=why
             )
-            return _hand_over(request, "endpoint-secret", endpoint.public_id, secret=rotated.secret)
+            return hand_over(
+                request, "endpoint-secret", endpoint.public_id, about=endpoint.public_id, secret=rotated.secret
+            )
     except endpoints.RotationInProgress as running:
         return back_to(request, here, refused=f"Nothing was changed. {running} {_WHAT_FORCE_BREAKS}")
 
@@ -49,7 +48,9 @@ def show_secret(request: HttpRequest, public_id: str, token: str) -> HttpRespons
     if endpoint is None:
         return missing(request, "endpoint")
     until = endpoints.overlap_until(endpoint, now=timezone.now())
-    return _show(request, "rotated.html", token, about=public_id, title="New secret", endpoint=endpoint, until=until)
+    return show_once(
+        request, "rotated.html", token, about=public_id, title="New secret", endpoint=endpoint, until=until
+    )
 
 
 def make_link(request: HttpRequest, public_id: str) -> HttpResponse:
@@ -62,30 +63,15 @@ def make_link(request: HttpRequest, public_id: str) -> HttpResponse:
             consumer, minutes=settings.PORTAL_LINK_MINUTES, actor=actor_of(request), why=why_of(request)
         )
         url = request.build_absolute_uri(reverse("portal:enter", args=[token]))
-        return _hand_over(request, "consumer-link", public_id, url=url, until=f"{expires_at:%Y-%m-%d %H:%M:%S} UTC")
+        until = f"{expires_at:%Y-%m-%d %H:%M:%S} UTC"
+        return hand_over(request, "consumer-link", public_id, about=public_id, url=url, until=until)
 
 
 def show_link(request: HttpRequest, public_id: str, token: str) -> HttpResponse:
     consumer = _consumer(public_id)
     if consumer is None:
         return missing(request, "consumer")
-    return _show(request, "portal_link.html", token, about=public_id, title="Portal link", consumer=consumer)
-
-
-def _hand_over(request: HttpRequest, page: str, public_id: str, **content: str) -> HttpResponse:
-    token = handover.put(content, visitor=visitor(request), about=public_id)
-    return back_to(request, reverse(f"admin:{page}", args=[public_id, token]), stay=True)
-
-
-def _show(request: HttpRequest, template: str, token: str, *, about: str, **context: Any) -> HttpResponse:
-    early = answer_preview(request)
-    if early is None:
-        shown = handover.take(token, visitor=visitor(request), about=about)
-        early = render(request, template, shown=shown, **context)
-    early["Cache-Control"] = "no-store"
-    # The address holds a token, which is for nobody's log.
-    early["Referrer-Policy"] = "strict-origin"
-    return early
+    return show_once(request, "portal_link.html", token, about=public_id, title="Portal link", consumer=consumer)
 
 
 def _consumer(public_id: str) -> Consumer | None:

@@ -24,12 +24,16 @@ from deliveries.console import (
     dead_letters,
     deliveries,
     endpoints,
+    event_types,
     events,
     find,
+    keys,
+    limits,
     overview,
     replays,
     secrets,
     switches,
+    users,
 )
 from deliveries.console.accounts import login, sign_on
 from deliveries.console.accounts import pages as accounts
@@ -43,6 +47,7 @@ Export = Callable[..., HttpResponseBase]
 
 SEE = "deliveries.view_delivery"
 OPERATE = "deliveries.operate"
+MANAGE_USERS = "auth.change_user"
 PAGE, DEED, EXPORT, OWN = "page", "deed", "export", "own"
 # Everything from here, nothing inline but styles. Alpine.js, in the frame, compiles its attributes: hence unsafe-eval.
 POLICY = (
@@ -60,6 +65,9 @@ def may_operate(user: User | AnonymousUser) -> bool:
 class ConsoleSite(UnfoldAdminSite):
     login_form = login.LoginForm
     login_template = "console/login.html"
+
+    def register(self, *args: Any, **options: Any) -> None:
+        """Nothing: what changes something is a page of the console, with its actions and their audit entries."""
 
     def get_urls(self) -> list[URLPattern]:
         return [
@@ -88,9 +96,13 @@ class ConsoleSite(UnfoldAdminSite):
                 self._deed(endpoints.run_check_up, sends=True),
                 name="endpoint-check-up",
             ),
+            path("endpoints/<str:public_id>/limits/", self._page(limits.show), name="endpoint-limits"),
+            path("endpoints/<str:public_id>/limits/change/", self._deed(limits.change), name="endpoint-limits-change"),
             path("endpoints/<str:public_id>/<str:deed>/", self._deed(endpoints.act), name="endpoint-act"),
             path("consumers/", self._page(consumers.index), name="consumers"),
             path("consumers/<str:public_id>/", self._page(consumers.show), name="consumer"),
+            path("consumers/<str:public_id>/edit/", self._page(consumers.edit), name="consumer-edit"),
+            path("consumers/<str:public_id>/edit/save/", self._deed(consumers.save), name="consumer-save"),
             path("consumers/<str:public_id>/portal-link/", self._deed(secrets.make_link), name="portal-link"),
             path(
                 "consumers/<str:public_id>/portal-link/<str:token>/",
@@ -99,6 +111,29 @@ class ConsoleSite(UnfoldAdminSite):
             ),
             path("switches/", self._page(switches.show), name="switches"),
             path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
+            path("limits/", self._page(limits.index), name="limits"),
+            path("keys/", self._page(keys.index), name="keys"),
+            path("keys/shown/<str:token>/", self._page(keys.show_new), name="key-shown"),
+            path("keys/<str:public_id>/", self._page(keys.show), name="key"),
+            path("keys/<str:public_id>/revoke/", self._deed(keys.revoke), name="key-revoke"),
+            path("new-key/", self._page(keys.new, needs=OPERATE), name="key-new"),
+            path("new-key/make/", self._deed(keys.make), name="key-make"),
+            path("event-types/", self._page(event_types.index), name="event-types"),
+            path("event-types/<str:name>/", self._page(event_types.show), name="event-type"),
+            path("event-types/<str:name>/<str:deed>/", self._deed(event_types.act), name="event-type-act"),
+            # Beside them: an event type may be called `new`.
+            path("new-event-type/", self._page(event_types.new, needs=OPERATE), name="event-type-new"),
+            path("new-event-type/declare/", self._deed(event_types.declare), name="event-type-declare"),
+            path("users/", self._page(users.index, needs=MANAGE_USERS), name="users"),
+            path("users/<int:user_id>/", self._page(users.show, needs=MANAGE_USERS), name="user"),
+            path(
+                "users/<int:user_id>/password/<str:token>/",
+                self._page(users.show_password, needs=MANAGE_USERS),
+                name="user-password",
+            ),
+            path("users/<int:user_id>/<str:deed>/", self._deed(users.act, needs=MANAGE_USERS), name="user-act"),
+            path("new-user/", self._page(users.new, needs=MANAGE_USERS), name="user-new"),
+            path("new-user/add/", self._deed(users.add, needs=MANAGE_USERS), name="user-add"),
             path("audit/", self._page(audit.show), name="audit"),
             path("audit/export/", self._export(audit.export), name="audit-export"),
             path("account/", self._own(accounts.show, "GET"), name="account"),
@@ -149,11 +184,11 @@ class ConsoleSite(UnfoldAdminSite):
             record(actor=actor_of(request), action="user.password_changed", target=name)
         return response
 
-    def _page(self, view: View) -> View:
+    def _page(self, view: View, *, needs: str = SEE) -> View:
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if request.method not in ("GET", "HEAD"):
                 return HttpResponseNotAllowed(["GET", "HEAD"])
-            if not request.user.has_perm(SEE):
+            if not request.user.has_perm(needs):
                 raise PermissionDenied
             try:
                 return _patiently(view, request, *args, **kwargs)
@@ -182,11 +217,11 @@ class ConsoleSite(UnfoldAdminSite):
 
         return self._admin_view(guarded, EXPORT)
 
-    def _deed(self, view: View, *, sends: bool = False) -> View:
+    def _deed(self, view: View, *, needs: str = OPERATE, sends: bool = False) -> View:
         """`sends` says that it waits for a receiver's answer."""
 
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not may_operate(request.user):
+            if not request.user.has_perm(needs):
                 raise PermissionDenied
             if request.method != "POST":
                 return HttpResponseNotAllowed(["POST"])

@@ -1,6 +1,6 @@
 """Hostile requests to every page and form of console and portal, as every kind of visitor: none may answer 5xx.
 
-Addresses come from the URL map, Django's own admin pages too. Each example is one request in a transaction that is
+Addresses come from the URL map. Each example is one request in a transaction that is
 rolled back, so every one meets the same rows, whatever the ones before it did. `fuzz(examples=…)` needs a database that
 belongs to the test (tests/fuzz/test_pages.py); a long run is
 `FUZZ_EXAMPLES=20000 python -m pytest tests/fuzz/test_pages.py`.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.http.cookie import SimpleCookie
 from django.test import Client
@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 
 from deliveries import replay
 from deliveries.browse.filter import Filter
+from deliveries.console import event_types as event_type_pages
+from deliveries.console import users as user_pages
 from subscriptions import consumers, event_types, keys
 from subscriptions.models import ApiKey, Consumer, Role
 from tests.console import dead_letters, logged_in
@@ -194,18 +196,32 @@ def _names(consumer: Consumer) -> dict[str, list[str]]:
     accept(consumer, type="order.made")
     job = replay.start(Filter(endpoint_id=endpoint.id), consumer=consumer, rate_per_second=1, requested_by="somebody")
     keys.issue(role=Role.CONSUMER, consumer=consumer)
-    group = Group.objects.first()
-    public = [endpoint.public_id, consumer.public_id, delivery.public_id, job.public_id, waiting.public_id]
-    rows = [str(each) for each in (endpoint.id, consumer.id, ApiKey.objects.all()[0].id, group.pk if group else 1)]
+    public = [
+        endpoint.public_id, consumer.public_id, delivery.public_id, job.public_id, waiting.public_id,
+        ApiKey.objects.all()[0].public_id,
+    ]  # fmt: skip
     return {
         "public_id": public,
         "endpoint": [endpoint.public_id],
         "delivery": [delivery.public_id],
         "event_id": [str(delivery.event_id)],
-        "deed": ["pause", "resume", "disable", "probe", "rotate", "test", "check-up", "replay", "retry-now", "give-up"],
+        "deed": [
+            "pause",
+            "resume",
+            "disable",
+            "probe",
+            "rotate",
+            "test",
+            "check-up",
+            "replay",
+            "retry-now",
+            "give-up",
+            *event_type_pages.DEEDS,
+            *user_pages.ALL_DEEDS,
+        ],
         "turn": ["on", "off"],
-        "app_label": ["auth", "subscriptions"],
-        "object_id": [*rows, "brand.new"],
+        "name": ["brand.new", "order.made"],
+        "user_id": [str(each) for each in User.objects.values_list("pk", flat=True)],
         "token": ["nonsense"],
     }
 

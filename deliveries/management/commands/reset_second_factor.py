@@ -5,10 +5,10 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 
-from deliveries.console.accounts import second_factor
-from subscriptions.audit import Actor, record
+from deliveries.actions import NothingDone
+from deliveries.console.accounts import users
+from subscriptions.audit import Actor
 
 
 class Command(BaseCommand):
@@ -18,14 +18,14 @@ class Command(BaseCommand):
         parser.add_argument("username")
         parser.add_argument("--why", default="", help="for the audit log")
 
-    @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["username"]
         user = User.objects.filter(username=name).first()
         if user is None:
             raise CommandError(f"There is no user {name}.")
-        if not second_factor.remove(user):
-            raise CommandError(f"{name} has no second factor.")
         actor = Actor.of_command("reset_second_factor")
-        record(actor=actor, action="user.second_factor_removed", target=name, why=options["why"])
+        try:
+            users.reset_second_factor(user, actor=actor, why=options["why"])
+        except NothingDone as error:
+            raise CommandError(str(error)) from None
         self.stdout.write(f"The second factor of {name} is off.")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -86,6 +85,7 @@ WHY = {"why": "for the test"}
 ON_ENDPOINT, ON_DELIVERY, ON_PENDING = (
     "/admin/endpoints/{endpoint}/", "/admin/deliveries/{delivery}/", "/admin/deliveries/{pending}/",
 )  # fmt: skip
+ON_CONSUMER, ON_TYPE, ON_USER = "/admin/consumers/{consumer}/", "/admin/event-types/{type}/", "/admin/users/{user}/"
 CONSOLE = [
     *[Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}{deed}/", WHY) for deed in ("pause", "rotate", "disable")],
     Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}resume/", WHY, _pause),
@@ -106,22 +106,27 @@ CONSOLE = [
         {"rate": "5", "all": "yes", **WHY},
     ),
     Sent("replay-cancel", "/admin/replays/{replay}/", "/admin/replays/{replay}/cancel/", WHY),
+    Sent("endpoint-limits-change", f"{ON_ENDPOINT}limits/", f"{ON_ENDPOINT}limits/change/", {"max_in_flight": "3"}),
+    Sent("consumer-save", f"{ON_CONSUMER}edit/", f"{ON_CONSUMER}edit/save/", {"name": "New"}),
+    Sent("key-make", "/admin/new-key/", "/admin/new-key/make/", {"scopes": "events:write"}),
+    Sent("key-revoke", "/admin/keys/{key}/", "/admin/keys/{key}/revoke/", WHY),
+    Sent("event-type-declare", "/admin/new-event-type/", "/admin/new-event-type/declare/", {"name": "brand.new"}),
+    *[
+        Sent("event-type-act", ON_TYPE, f"{ON_TYPE}{deed}/", typed)
+        for deed, typed in {
+            "deprecate": {},
+            "archive": {},
+            "delete": {},
+            "describe": {"description": "New"},
+            "version": {"api_version": "7"},
+        }.items()
+    ],
+    Sent("user-add", "/admin/new-user/", "/admin/new-user/add/", {"name": "newcomer", "role": "Operators"}),
+    *[
+        Sent("user-act", ON_USER, f"{ON_USER}{deed}/", typed)
+        for deed, typed in {"role": {"role": "Operators"}, "deactivate": {}, "reset-password": {}}.items()
+    ],
 ]
-PASSWORD = {"password1": "a-long-password-4711", "password2": "a-long-password-4711"}
-DJANGO = [
-    Sent("auth_user_add", "/admin/auth/user/add/", "", {"username": "newcomer", **PASSWORD}),
-    Sent("auth_user_change", "/admin/auth/user/{user}/change/", "", {"first_name": "Changed"}),
-    Sent("auth_user_password_change", "/admin/auth/user/{user}/password/", "", PASSWORD),
-    Sent("auth_user_delete", "/admin/auth/user/{user}/delete/", ""),
-    Sent("auth_group_add", "/admin/auth/group/add/", "", {"name": "newcomers"}),
-    Sent("subscriptions_eventtype_add", "/admin/subscriptions/eventtype/add/", "", {"name": "brand.new"}),
-    Sent("subscriptions_eventtype_delete", "/admin/subscriptions/eventtype/{type}/delete/", ""),
-    Sent("subscriptions_consumer_change", "/admin/subscriptions/consumer/{consumer_uuid}/change/", "", {"name": "New"}),
-    Sent(
-        "subscriptions_endpoint_change", "/admin/subscriptions/endpoint/{endpoint_uuid}/change/", "",
-        {"max_in_flight": "3"},
-    ),
-]  # fmt: skip
 # Not inside a session: a link has its own tests, and ending what has ended is nothing.
 AT_THE_DOOR = {"enter", "leave"}
 # It asks a question and changes nothing. What is pasted is not stored, so its answer cannot be on another page.
@@ -138,7 +143,7 @@ def given(acme: Consumer, receiver: Receiver) -> Given:
     colleague = User.objects.create_user("colleague")
     event_types.create(name="never.used")
     return {
-        "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id, "consumer_uuid": acme.id,
+        "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id,
         "delivery": delivery.public_id, "pending": Delivery.objects.get(endpoint=waiting).public_id,
         "event": delivery.event_id, "consumer": acme.public_id, "replay": job.public_id, "receiver": receiver,
         "user": colleague.pk, "type": "never.used", "key": keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id,
@@ -148,8 +153,9 @@ def given(acme: Consumer, receiver: Receiver) -> Given:
 
 def everything(given: Given) -> Any:
     """All that is stored but who is logged in until when, and what the receiver got."""
+    users = list(User.objects.order_by("pk").values_list("pk", "password", "is_active"))
     rows = {table: value for table, value in ledger().items() if table not in ("django_session", "auth_user")}
-    return rows, User.objects.count(), len(given["receiver"].received)
+    return rows, users, len(given["receiver"].received)
 
 
 def filled_in(client: Client, sent: Sent, given: Given) -> tuple[str, dict[str, str]]:
@@ -165,7 +171,7 @@ def visitor_of(sent: Sent, given: Given) -> Client:
     return client
 
 
-@pytest.mark.parametrize("sent", [*PORTAL, *CONSOLE, *DJANGO], ids=lambda sent: f"{sent.name} {sent.action}")
+@pytest.mark.parametrize("sent", [*PORTAL, *CONSOLE], ids=lambda sent: f"{sent.name} {sent.action}")
 def test_b_a_form_sent_twice_does_its_work_once_and_answers_with_a_redirect(sent: Sent, given: Given) -> None:
     client = visitor_of(sent, given)
     path, values = filled_in(client, sent, given)
@@ -185,14 +191,14 @@ def test_b_a_form_sent_twice_does_its_work_once_and_answers_with_a_redirect(sent
 @pytest.mark.parametrize(
     "sent",
     [each for each in (*PORTAL, *CONSOLE) if each.name in ("endpoint-new", "rotate-secret", "replay-dead",
-     "portal-link", "replay-start", "endpoint-test", "delivery-replay")] + DJANGO[:1],
+     "portal-link", "replay-start", "endpoint-test", "delivery-replay", "key-make", "user-add")],
     ids=lambda sent: sent.name,
 )  # fmt: skip
 def test_b_four_clicks_at_the_same_moment_do_their_work_once(sent: Sent, given: Given) -> None:
     client = visitor_of(sent, given)
     path, values = filled_in(client, sent, given)
     before = (AuditEntry.objects.count(), Endpoint.objects.count(), PortalVisit.objects.count())
-    logged, sent_before = LogEntry.objects.count(), len(given["receiver"].received)
+    sent_before = len(given["receiver"].received)
 
     answers = at_the_same_moment(4, lambda: _copy(client).post(path, values))
 
@@ -201,7 +207,7 @@ def test_b_four_clicks_at_the_same_moment_do_their_work_once(sent: Sent, given: 
         (AuditEntry.objects.count(), Endpoint.objects.count(), PortalVisit.objects.count()), before, strict=True
     )]  # fmt: skip
     received = len(given["receiver"].received) - sent_before
-    assert max(*made, LogEntry.objects.count() - logged, received) == 1
+    assert max(*made, received) == 1
 
 
 def _copy(client: Client) -> Client:
@@ -246,7 +252,7 @@ def test_b_every_action_of_the_console_is_among_those_sent_twice_here() -> None:
 
 
 def test_b_every_form_on_every_page_has_an_id(given: Given) -> None:
-    pages = {sent.page.format(**given) for sent in (*PORTAL, *CONSOLE, *DJANGO)} | {"/portal/", "/portal/signatures/"}
+    pages = {sent.page.format(**given) for sent in (*PORTAL, *CONSOLE)} | {"/portal/", "/portal/signatures/"}
     visitor = inside(given["acme"])
     for page in sorted(pages):
         answer = (visitor if page.startswith("/portal/") else given["operator"]).get(page)

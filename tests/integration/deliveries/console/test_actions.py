@@ -173,7 +173,7 @@ def test_a_kill_switch_shows_in_a_banner_on_every_page_until_it_is_off(operator:
     operator.post("/admin/switches/on/", {"scope": "everything", "why": "bad deploy"})
     assert Hold.objects.get().reason == "bad deploy"
     assert b"Held: nothing goes out" in operator.get("/admin/").content
-    for path in ("", "dead-letters/", "subscriptions/eventtype/"):
+    for path in ("", "dead-letters/", "event-types/"):
         assert (
             b"Everything is held: nothing goes out."
             in logged_in(f"reader{path}", is_superuser=True).get(f"/admin/{path}").content

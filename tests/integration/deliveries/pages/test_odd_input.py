@@ -16,7 +16,8 @@ from tests.portal import inside
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CONSOLE = ["", "find/", "dead-letters/", "dead-letters/replay/", "replays/", "deliveries/", "events/", "endpoints/",
-           "consumers/", "audit/", "switches/", "login/", "subscriptions/endpoint/", "auth/user/"]  # fmt: skip
+           "consumers/", "audit/", "switches/", "login/", "keys/", "event-types/", "users/",
+           "limits/", "new-key/"]  # fmt: skip
 NAMES = ["q", "consumer", "endpoint", "event_type", "type", "reason", "error", "actor", "target", "before", "after",
          "state", "status", "tested", "range", "next"]  # fmt: skip
 

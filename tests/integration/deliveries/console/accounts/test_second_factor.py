@@ -159,7 +159,7 @@ def test_where_it_is_required_nothing_else_can_be_seen_before(olga: User, settin
     settings.CONSOLE_REQUIRE_SECOND_FACTOR = True
     client = Client()
     log_in(client)
-    for path in ("/admin/", "/admin/endpoints/", "/admin/auth/user/"):
+    for path in ("/admin/", "/admin/endpoints/", "/admin/users/"):
         answer = client.get(path)
         assert (answer.status_code, answer["Location"]) == (302, "/admin/account/"), path
     assert client.get("/admin/account/").status_code == 200
