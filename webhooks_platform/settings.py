@@ -216,7 +216,7 @@ REQUEST_BODY_TIMEOUT_SECONDS = env.float("REQUEST_BODY_TIMEOUT_SECONDS", default
 REQUEST_BODY_MIN_BYTES_PER_SECOND = env.int("REQUEST_BODY_MIN_BYTES_PER_SECOND", default=64 * 1024)
 # Readers of the feed that may wait in a web process (`?wait=`), of all consumers and of one. Each takes a thread and a
 # connection, no slot; one more is answered at once. Well below the 500 connections that a process takes.
-FEED_MAX_WAITING = env.int("FEED_MAX_WAITING", default=200)
+FEED_MAX_WAITING = env.int("FEED_MAX_WAITING", default=300)
 FEED_MAX_WAITING_PER_CONSUMER = env.int("FEED_MAX_WAITING_PER_CONSUMER", default=20)
 # Largest body of a form in the console and the portal (bytes). The signature debugger takes what an event may hold.
 MAX_PAGE_BODY_BYTES = env.int("MAX_PAGE_BODY_BYTES", default=32 * 1024)

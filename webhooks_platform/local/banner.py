@@ -26,7 +26,7 @@ def show(screen: Screen, banner: Banner) -> None:
         ("Admin", f"{options.url}/admin/   {banner.admin}"),
         ("Portal", f"{options.url}/portal/   by a link: Admin, Consumers, acme, Portal link"),
         ("Health", f"{options.url}/healthz   {options.url}/readyz"),
-        ("Receiver", f"{options.receiver_url}   runs docs/receiver.py"),
+        ("Receiver", f"{options.receiver_url}   runs examples/python/demo_receiver.py"),
         ("Data", f"{short(options.data_dir)}/   logs in {short(options.data_dir / 'logs')}/"),
     ]
     lines = [

@@ -20,8 +20,10 @@ def manage(folder: DataFolder, env: Mapping[str, str], *arguments: str) -> Progr
 
 
 def receiver(folder: DataFolder, env: Mapping[str, str], options: Options, secrets: list[str]) -> Program:
-    env = {**env, "WEBHOOK_SECRET": ",".join(secrets), "WEBHOOK_INBOX": str(folder.path / "receiver.sqlite3")}
-    arguments = [str(BASE_DIR / "docs" / "receiver.py"), str(options.receiver_port)]
+    """The client's receiver kit, from this clone: nothing of it is installed in the platform's own environment."""
+    env = {**env, "WEBHOOK_SECRET": ",".join(secrets), "WEBHOOK_DATABASE": str(folder.path / "demo-receiver.sqlite3")}
+    env["PYTHONPATH"] = str(BASE_DIR / "clients" / "python" / "src")
+    arguments = [str(BASE_DIR / "examples" / "python" / "demo_receiver.py"), str(options.receiver_port)]
     return _python(folder, env, name="receiver", arguments=arguments, stage=RECEIVER)
 
 

@@ -29,7 +29,7 @@ from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role, SignatureScheme
 from subscriptions.vault import VaultError, vault
 
-DESCRIPTION = "The receiver of `make up` (docs/receiver.py)"
+DESCRIPTION = "The receiver of `make up` (examples/python/demo_receiver.py)"
 
 
 class Command(BaseCommand):
