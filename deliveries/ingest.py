@@ -24,7 +24,7 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
 
 from deliveries.accepting import cache, catalogue, insert
 from deliveries.accepting.catalogue import Entry, Name
@@ -376,7 +376,14 @@ def _settle_taken(drafts: Sequence[Draft | Refused], results: list[Result | None
     ]
     if not left:
         return
-    existing = _by_producer_id([each for _, each in left])
+    try:
+        existing = _by_producer_id([each for _, each in left])
+    except Error:
+        # Without a transaction, the others are committed and have to be answered. These are left undecided.
+        if connection.in_atomic_block:
+            raise
+        logger.exception("accept.ids_unread")
+        return
     for place, each in left:
         if event := existing.get(each.own_name):
             results[place] = _compared(event, each)

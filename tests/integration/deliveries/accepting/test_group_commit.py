@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import psycopg
 import pytest
-from django.db import connection, connections, transaction
+from django.db import InternalError, connection, connections, transaction
+from django.db.backends.signals import connection_created
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -87,6 +88,30 @@ def test_a_producer_id_that_is_taken_undoes_nothing_of_the_others(key: ApiKey) -
     # The opener, and all others together: nobody had to be tried again.
     assert sorted(transactions()) == [1, 1, 2]
     assert IdempotencyRecord.objects.count() == 1
+
+
+def test_what_is_committed_is_not_stored_again_when_looking_for_a_taken_id_fails(key: ApiKey) -> None:
+    """Regression: plain events share one statement without a transaction. An error after it, while reading whose id was
+    taken, had each of them tried once more, alone."""
+    taken = new_event(1, producer_id="taken")
+    group_commit.emit(emit_of(key, taken))
+    failures = [InternalError("could not read block 7")]
+
+    def fail_once(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql == ingest.FIND_BY_PRODUCER_ID and failures:
+            raise failures.pop()
+        return execute(sql, params, many, context)
+
+    def listen(connection: Any, **_: Any) -> None:
+        connection.execute_wrappers.append(fail_once)
+
+    connection_created.connect(listen)
+    try:
+        answers = emit_at_once(emit_of(key, new_event(0)), emit_of(key, new_event(2)), emit_of(key, taken))
+    finally:
+        connection_created.disconnect(listen)
+    assert (answers, failures) == (["Accepted 2 None 1", "Duplicate 1 None 1"], [])
+    assert (Event.objects.count(), Delivery.objects.count()) == (3 + 3, 3 + 3)
 
 
 def test_an_idempotency_key_that_is_known_undoes_nothing_of_the_others(key: ApiKey) -> None:
