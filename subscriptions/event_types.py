@@ -1,6 +1,8 @@
 """The catalogue of event types, and the patterns by which endpoints ask for them."""
 
 import re
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +17,10 @@ _SEGMENT = r"[A-Za-z0-9_\-]+"
 NAME = re.compile(rf"{_SEGMENT}(\.{_SEGMENT})*")
 PATTERN = re.compile(rf"\*|{_SEGMENT}(\.{_SEGMENT})*(\.\*)?")
 MAX_NAME_LENGTH = 255
+# What the platform itself tells of (deliveries/upkeep/announce.py), whatever the catalogue holds.
+PLATFORM_TYPES = ("endpoint.warning", "endpoint.disabled", "endpoint.recovered", "delivery.dead")
+# A misspelt name is compared with so many, so that no catalogue makes a refusal slow.
+_MOST_COMPARED = 1000
 
 
 def is_name(text: str) -> bool:
@@ -97,6 +103,32 @@ def delete(event_type: EventType) -> bool:
 def published() -> QuerySet[EventType]:
     """What consumers may know of."""
     return EventType.objects.filter(declared_at__isnull=False, archived_at__isnull=True)
+
+
+def unknown_pattern(
+    patterns: Sequence[str], *, kept: Collection[str] = (), with_undeclared: bool = False
+) -> tuple[str, str | None] | None:
+    """The first pattern that would match no event type, and the nearest name. `kept` ones are known already.
+
+    Where nothing is published there is no catalogue to go by, and every name may be right.
+    """
+    asked = [pattern for pattern in patterns if pattern != "*" and pattern not in kept]
+    if not asked or not published().exists():
+        return None
+    known = EventType.objects.filter(archived_at__isnull=True) if with_undeclared else published()
+    names = [*known.order_by("name").values_list("name", flat=True), *PLATFORM_TYPES]
+    taken_in = {pattern for name in names for pattern in patterns_for(name)}
+    unknown = next((pattern for pattern in asked if pattern not in taken_in), None)
+    if unknown is None:
+        return None
+    near = get_close_matches(unknown.removesuffix(".*"), names[:_MOST_COMPARED], n=1)
+    return unknown, near[0] if near else None
+
+
+def newest_example(event_type: EventType) -> dict[str, Any]:
+    """The newest version's example; where there is none, an empty object."""
+    versions = sorted(event_type.versions.all(), key=lambda each: each.api_version, reverse=True)
+    return next((each.example for each in versions if isinstance(each.example, dict)), {})
 
 
 def find(name: str) -> EventType | None:

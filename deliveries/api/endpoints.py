@@ -1,6 +1,6 @@
 """Endpoints: how one is shown, what it can be told, and every route of theirs but their deliveries and statistics."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -15,10 +15,10 @@ from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import CheckUpOut, TrialOut, show_trial
 from deliveries.endpoint_tests import check_up, test_event
-from subscriptions import counting, endpoints
+from subscriptions import counting, endpoints, event_types
 from subscriptions.access.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 from subscriptions.actions import endpoints as creation
-from subscriptions.api.authentication import actor, has_scope
+from subscriptions.api.authentication import actor, caller, has_scope
 from subscriptions.api.describe import Operation, Page, Parameter, choices, id_of
 from subscriptions.api.fields import Flag, Metadata, Text, Whole, Why, WhyIn
 from subscriptions.api.pagination import PAGE, flag_of, page
@@ -36,7 +36,7 @@ from subscriptions.event_types import PATTERN, is_pattern
 from subscriptions.guards import targets
 from subscriptions.guards.headers import RefusedHeader, check_headers
 from subscriptions.guards.urls import RefusedTarget
-from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, SignatureScheme
+from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, Role, SignatureScheme
 
 _LONGEST_WAIT = 7 * 86_400
 _LONGEST_SCHEDULE = 20
@@ -196,6 +196,23 @@ class RotateIn(serializers.Serializer[Any]):
     why = Why()
 
 
+class TestIn(WhyIn):
+    """Which event to send. The body may be left out."""
+
+    type = Text(
+        required=False,
+        default=test_event.TYPE,
+        max_length=255,
+        help_text="Any type of the catalogue; left out, `webhook.test`.",
+    )
+    # A serializer's `data` is what it was given; a field of that name is read like any other.
+    data = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.JSONField(allow_null=True),
+        required=False,
+        help_text="The event's data; left out, the type's example.",
+    )
+
+
 # ── Routes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _DRY_RUN = Parameter("dry_run", "`true`: say what it would do, and do nothing.", {"type": "boolean", "default": False})
@@ -210,7 +227,10 @@ class EndpointList(ApiView):
     operations = {
         "GET": Operation("list_endpoints", Page[EndpointOut]),
         "POST": Operation(
-            "create_endpoint", NewEndpointOut, status=201, problems=("too_many_endpoints", "too_many_new_endpoints")
+            "create_endpoint",
+            NewEndpointOut,
+            status=201,
+            problems=("too_many_endpoints", "too_many_new_endpoints", "event_type_unknown"),
         ),
     }
 
@@ -225,6 +245,7 @@ class EndpointList(ApiView):
         """Create an endpoint. The answer holds its signing secret, this once."""
         found = consumer_or_404(request, consumer)
         fields, why = fields_and_why(EndpointIn(data=body_object(request)))
+        _refuse_unknown_types(request, fields)
 
         def work() -> tuple[int, Any]:
             try:
@@ -253,7 +274,7 @@ class EndpointDetail(ApiView):
     fields = {"PATCH": EndpointIn}
     operations = {
         "GET": Operation("get_endpoint", EndpointOut),
-        "PATCH": Operation("update_endpoint", EndpointOut),
+        "PATCH": Operation("update_endpoint", EndpointOut, problems=("event_type_unknown",)),
         "DELETE": Operation("delete_endpoint", status=204, also={200: BacklogOut}),
     }
 
@@ -265,6 +286,7 @@ class EndpointDetail(ApiView):
         """Change an endpoint. Fields that are not sent stay as they are."""
         found = endpoint_or_404(request, endpoint)
         fields, why = fields_and_why(EndpointIn(data=body_object(request), partial=True))
+        _refuse_unknown_types(request, fields, kept=found.event_types)
         return Response(show_endpoint(actions.update(found, fields, actor=actor(request), why=why)))
 
     def delete(self, request: Request, endpoint: str) -> Response:
@@ -358,16 +380,24 @@ class Resume(ApiView):
 class Test(ApiView):
     roles = {"POST": EVERYONE}
     scopes = {"POST": ENDPOINTS_TEST}
-    fields = {"POST": WhyIn}
-    operations = {"POST": Operation("test_endpoint", TrialOut, problems=_NOT_SENT)}
+    fields = {"POST": TestIn}
+    operations = {"POST": Operation("test_endpoint", TrialOut, problems=(*_NOT_SENT, "event_type_unknown"))}
     idempotent = False
 
     def post(self, request: Request, endpoint: str) -> Response:
-        """Send a signed `webhook.test` event now, outside the queue, and answer what came back."""
+        """Send a signed test event now, outside the queue, and answer what came back.
+
+        Its type is `webhook.test` or any of the catalogue, its data the type's example or your own. It carries
+        `webhook-test: true`, counts against the endpoint's limits, and stays in the portal's log of tests.
+        """
         found = endpoint_or_404(request, endpoint)
-        _, why = fields_and_why(WhyIn(data=body_object(request)))
+        fields, why = fields_and_why(TestIn(data=body_object(request)))
+        data = test_event.data_of(fields["type"], fields.get("data"))
+        if data is None:
+            detail = f"There is no event type {fields['type']!r} in the catalogue."
+            raise Problem(400, "event_type_unknown", detail, errors=[{"pointer": "/type", "detail": detail}])
         with _sent_by_hand():
-            sent, _ = manual_sends.send_test(found, actor=actor(request), why=why)
+            sent, _ = manual_sends.send_test(found, actor=actor(request), why=why, type=fields["type"], data=data)
         return Response(_without_details(request, dict(show_trial(sent))))
 
 
@@ -399,6 +429,20 @@ class EndpointCheckUp(ApiView):
         with _sent_by_hand():
             report = manual_sends.run_check_up(found, actor=actor(request), why=why)
         return Response(_without_details(request, report))
+
+
+def _refuse_unknown_types(request: Request, fields: dict[str, Any], *, kept: Collection[str] = ()) -> None:
+    """A misspelt type would be waited for in vain. Who manages the catalogue may also name types that were only
+    emitted; consumers do not know of those."""
+    asked = fields.get("event_types", [])
+    found = event_types.unknown_pattern(asked, kept=kept, with_undeclared=caller(request).role != Role.CONSUMER)
+    if found is None:
+        return
+    pattern, near = found
+    advice = f"Did you mean `{near}`?" if near else "GET event-types/ lists the catalogue."
+    detail = f"`{pattern}` matches no event type of the catalogue. {advice}"
+    pointer = f"/event_types/{asked.index(pattern)}"
+    raise Problem(400, "event_type_unknown", detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
 def _without_details(request: Request, shown: dict[str, Any]) -> dict[str, Any]:

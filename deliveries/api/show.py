@@ -189,6 +189,7 @@ class TrialOut(TypedDict):
     """A test event, and what came back."""
 
     event: Annotated[str, id_of("evt")]
+    type: str
     success: Annotated[bool, "Whether the answer was a 2xx."]
     started_at: Time
     duration_ms: int
@@ -206,6 +207,7 @@ def show_trial(trial: Trial) -> TrialOut:
     result = trial.result
     shown: TrialOut = {
         "event": trial.event_id,
+        "type": trial.type,
         "success": trial.succeeded,
         "started_at": show_time(result.started_at),
         "duration_ms": result.duration_ms,

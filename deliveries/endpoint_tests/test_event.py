@@ -25,7 +25,7 @@ from deliveries.pump.prepare import Signer
 from deliveries.pump.transport import GuardedTransport
 from deliveries.retry import is_success
 from deliveries.send import Answered, Outgoing, Unanswered, send
-from subscriptions import ids
+from subscriptions import event_types, ids
 from subscriptions.guards.targets import policy
 from subscriptions.models import Endpoint, Hold
 from subscriptions.vault import VaultError
@@ -78,6 +78,16 @@ def run(
         before_sending()
         places.pay(endpoint)
         return asyncio.run(_run(endpoint, signing, type, DATA if data is None else data))
+
+
+def data_of(type: str, given: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A test's data: what was given, else the type's example. None for a type that is not published."""
+    if type == TYPE:
+        return DATA if given is None else given
+    found = event_types.published().prefetch_related("versions").filter(name=type).first()
+    if found is None:
+        return None
+    return event_types.newest_example(found) if given is None else given
 
 
 async def _run(endpoint: Endpoint, signing: Signer, type: str, data: dict[str, Any]) -> Trial:

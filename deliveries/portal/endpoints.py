@@ -104,7 +104,7 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         report=report,
         verified=first_steps.is_verified(report),
         until=endpoints.overlap_until(found, now=now),
-        secret_since=_secret_since(found),
+        secret_since=secret_since(found),
         ranges=[figures.RANGES[name] for name in CHARTS],
         span=span,
         sums=figures.total(entries),
@@ -117,7 +117,7 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     )
 
 
-def _secret_since(endpoint: Endpoint) -> datetime:
+def secret_since(endpoint: Endpoint) -> datetime:
     """When the current secret was made: with the endpoint, or by its last rotation."""
     rotated = AuditEntry.objects.filter(target=endpoint.public_id, action="endpoint.secret_rotated")
     return rotated.order_by("-id").values_list("at", flat=True).first() or endpoint.created_at
@@ -128,7 +128,7 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     if found is None:
         return missing(request, consumer, "endpoint")
     families = catalogue.families()
-    form = forms.read(request.POST, families=families, endpoint=found) if request.method == "POST" else forms.of(found)
+    form = forms.read(request.POST, endpoint=found) if request.method == "POST" else forms.of(found)
     if request.method == "POST" and not form.errors:
         actions.update(found, dict(form.fields), actor=actor(request), why="")
         return back_to(request, page_of(found), done="Saved. It holds for everything that goes out from now on.")

@@ -1,7 +1,6 @@
 """An endpoint as a form: what people type, turned into what the API's own shape checks.
 
-The only rule that lives here is the picker's: where the catalogue publishes types, a form takes those, families of
-those, and what the endpoint asks for already.
+Where the catalogue publishes types, a form takes those, families of those, and what the endpoint asks for already.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from django.http import QueryDict
 from deliveries.api.endpoints import EndpointIn
 from deliveries.portal.catalogue import Family
 from subscriptions.endpoint_secrets import unseal
+from subscriptions.event_types import unknown_pattern
 from subscriptions.models import Endpoint
 from subscriptions.vault import vault
 
@@ -82,7 +82,7 @@ def of(endpoint: Endpoint) -> Form:
     )
 
 
-def read(posted: QueryDict, *, families: Sequence[Family], endpoint: Endpoint | None = None) -> Form:
+def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> Form:
     """`advanced` says that the form held the fields behind "Advanced": without it they stay as they are."""
     values = {name: posted.get(name, "").strip() for name in _TEXTS}
     patterns = [each for given in posted.getlist("event_types") for each in given.replace(",", " ").split()]
@@ -102,8 +102,8 @@ def read(posted: QueryDict, *, families: Sequence[Family], endpoint: Endpoint | 
     form = Form(values, event_types=patterns, ordered=ordered)
     if not shape.is_valid():
         return replace(form, errors={name: _first(detail) for name, detail in shape.errors.items()})
-    if unknown := _unknown(patterns, families, endpoint):
-        return replace(form, errors={"event_types": f"There is no event type {unknown}. Pick from those below."})
+    if unknown := unknown_pattern(patterns, kept=endpoint.event_types if endpoint else ()):
+        return replace(form, errors={"event_types": f"There is no event type {unknown[0]}. Pick from those below."})
     fields = dict(shape.validated_data)
     if endpoint is not None and "headers" in fields and fields["headers"] == _old_headers(endpoint):
         del fields["headers"]
@@ -115,17 +115,6 @@ def number(text: str) -> Any:
     if not text:
         return None
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else text
-
-
-def _unknown(patterns: Sequence[str], families: Sequence[Family], endpoint: Endpoint | None) -> str | None:
-    """The first pattern that would never match. Without a catalogue nobody can tell."""
-    names = [each.name for family in families for each in family.types]
-    kept = endpoint.event_types if endpoint else []
-    for pattern in patterns if names else ():
-        is_known = pattern == "*" or pattern in names or pattern in kept
-        if not is_known and not (pattern.endswith(".*") and any(name.startswith(pattern[:-1]) for name in names)):
-            return pattern
-    return None
 
 
 def _headers(text: str, endpoint: Endpoint | None) -> dict[str, str]:

@@ -13,18 +13,19 @@ from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import catalogue, forms, words
 from deliveries.portal.door import session_of
-from deliveries.portal.endpoints import find, form_page, page_of
+from deliveries.portal.endpoints import find, form_page, page_of, secret_since
+from deliveries.portal.first_steps import VERIFYING, is_verified
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.snippets import snippets
 from subscriptions import endpoints, handover
 from subscriptions.actions.endpoints import create
-from subscriptions.models import Consumer, Endpoint
+from subscriptions.models import CheckUp, Consumer, Endpoint
 
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     families = catalogue.families()
     if request.method == "POST":
-        form = forms.read(request.POST, families=families)
+        form = forms.read(request.POST)
     else:
         form = forms.blank(request.GET.getlist("event_types") or ["*"])
     if request.method == "POST" and not form.errors:
@@ -72,8 +73,26 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str, token: str) ->
         shown=shown,
         until=endpoints.overlap_until(found, now=timezone.now()),
         section="Endpoints",
+        **(_verdict(found) if shown else {}),
         snippets=snippets(scheme=found.signature_scheme, url=found.url) if shown else [],
     )
+
+
+def verified(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
+    """The line of that page which turns to "verified": a part of a page, asked for every few seconds."""
+    found = find(consumer, endpoint)
+    if found is None:
+        return missing(request, consumer, "endpoint")
+    return render(request, consumer, "verified.html", title="Verified", endpoint=found, **_verdict(found))
+
+
+def _verdict(endpoint: Endpoint) -> dict[str, Any]:
+    """By the last check-up, if it was made with the current secret."""
+    since = secret_since(endpoint)
+    done = CheckUp.objects.filter(endpoint=endpoint, report__isnull=False, started_at__gt=since).first()
+    report: dict[str, Any] = (done.report if done else None) or {}
+    failed = [each for each in report.get("findings", []) if each["name"] in VERIFYING and each["verdict"] != "pass"]
+    return {"verified": is_verified(report), "failed": failed[0] if failed else None}
 
 
 def _hand_over(request: HttpRequest, endpoint: Endpoint, **content: Any) -> HttpResponse:

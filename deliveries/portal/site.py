@@ -126,6 +126,7 @@ urlpatterns = [
     path("endpoints/<str:endpoint>/expire-secret/", _deed(endpoints.expire_secret), name="expire-secret"),
     path("endpoints/<str:endpoint>/test/", _form(test_events.new, sends=True), name="test"),
     path("endpoints/<str:endpoint>/secret/<str:token>/", _page(secrets.show), name="secret"),
+    path("endpoints/<str:endpoint>/verified/", _page(secrets.verified), name="verified"),
     path("endpoints/<str:endpoint>/check-up/", _deed(endpoints.check, sends=True), name="check-up"),
     path("endpoints/<str:endpoint>/replay/", _deed(endpoints.replay_dead), name="replay-dead"),
     path("endpoints/<str:endpoint>/delete/", _deed(endpoints.delete), name="endpoint-delete"),

@@ -101,11 +101,7 @@ def _told(test: SentTest) -> dict[str, Any]:
 
 
 def _example(chosen: EventType | None) -> Any:
-    """The newest version's; where there is none, something to edit."""
-    if chosen is None:
-        return test_event.DATA
-    versions = sorted(chosen.versions.all(), key=lambda each: each.api_version, reverse=True)
-    return next((each.example for each in versions if isinstance(each.example, dict)), {})
+    return test_event.DATA if chosen is None else event_types.newest_example(chosen)
 
 
 def _read(text: str) -> tuple[dict[str, Any] | None, str]:

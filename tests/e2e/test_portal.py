@@ -133,10 +133,14 @@ def test_from_a_link_to_a_verified_webhook_and_back_from_an_outage(
     expect(page.locator("pre.secret")).to_contain_text("whsec_")
     theirs.secrets = [page.locator("pre.secret").inner_text()]
     look.at("04-secret")
-    page.get_by_role("button", name="Run the check-up").click()
-    expect(page.get_by_text("your receiver took a genuine request and refused a forged one")).to_be_visible()
     endpoint = ask(Endpoint.objects.get)
     assert endpoint.event_types == ["invoice.*"]
+    expect(page.get_by_text("not verified yet")).to_be_visible()
+    page.get_by_role("button", name="Run the check-up").click()
+    # Without leaving the page: the secret is still there to be copied.
+    expect(page.get_by_text("your receiver took a genuine request and refused a forged one")).to_be_visible()
+    expect(page.locator("pre.secret")).to_contain_text("whsec_")
+    look.at("04-secret-verified")
 
     # A test event, edited from its example.
     page.get_by_role("link", name="Send a test event").click()

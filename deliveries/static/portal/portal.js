@@ -30,31 +30,56 @@
 
   // ── Live parts: fetched again every few seconds while somebody looks, and left alone while somebody uses them ──
   const live = () => document.querySelector("[data-live][data-every]");
-  let timer = null;
-  const inUse = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea, button, summary") || part.querySelector("input:checked, details[data-keep][open]");
+  let timer = null, rounds = 0;
+  const MOST_ROUNDS = 900; // a page that is left open stops asking after an hour or so
+  const inUse = (part) => !part.dataset.from && part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea, button, summary") || !part.dataset.from && part.querySelector("input:checked, details[data-keep][open]");
   const schedule = () => {
     clearTimeout(timer);
     const part = live();
-    if (part) timer = setTimeout(refresh, Number(part.dataset.every) * 1000);
+    if (part && rounds < MOST_ROUNDS) timer = setTimeout(() => refresh(), Number(part.dataset.every) * 1000);
   };
-  async function refresh() {
+  // What says the same is left as it is, or screen readers would say it again and again.
+  const isSame = (part, fresh) => "state" in part.dataset && part.dataset.state === fresh.dataset.state;
+  async function refresh(isSent = false) {
     const part = live();
     if (!part) return;
     if (document.hidden || inUse(part)) return schedule();
+    rounds += 1;
     try {
-      const answer = await fetch(location.href, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
+      const answer = await fetch(part.dataset.from || location.href, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
       if (answer.ok && !answer.redirected) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-        if (fresh && !inUse(part)) {
-          const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+        if (fresh && !inUse(part) && (isSent || !isSame(part, fresh))) {
+          const active = part.contains(document.activeElement) ? document.activeElement : null;
           part.replaceWith(fresh);
           improve(fresh);
-          if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+          if (active?.matches("a")) fresh.querySelector(`a[href="${CSS.escape(active.getAttribute("href"))}"]`)?.focus();
+          if (isSent || active?.matches("button")) fresh.querySelector("button")?.focus();
         }
       }
     } catch { /* The server may be restarting: the next round tells. */ }
     schedule();
   }
+
+  // ── A form that leaves its page as it is: what came of it shows in the live part around it ──
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!("stay" in form.dataset)) return;
+    event.preventDefault();
+    form.querySelector("button").disabled = true;
+    let note = null;
+    try {
+      const answer = await fetch(form.action, { method: "POST", body: new FormData(form), credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      note = page.querySelector("main > .note.wait");
+    } catch { /* The line says what is known. */ }
+    await refresh(true);
+    const told = document.querySelector("[data-told]");
+    if (note && told) {
+      told.hidden = false;
+      told.textContent = note.textContent.trim();
+    }
+  });
 
   // ── The picker of event types: searching, and a family that takes in its members ──
   const family = (box) => {

@@ -310,7 +310,11 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800), "force": flag(), "why": WHY},
     ("pause", "POST"): {"why": WHY},
     ("resume", "POST"): {"why": WHY},
-    ("test", "POST"): {"why": WHY},
+    ("test", "POST"): {
+        "type": text(longest=255, blank=False),
+        "data": Field((None, 5, "x", True, [])),
+        "why": WHY,
+    },
     ("check-up", "POST"): {"why": WHY},
     ("event-types", "POST"): NEW_EVENT_TYPE,
     ("event-type", "PATCH"): {**NEW_EVENT_TYPE, "archived": flag(), "deprecated": flag()},

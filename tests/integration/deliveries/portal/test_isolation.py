@@ -55,6 +55,7 @@ QUERIES = {
     "/portal/endpoints/new/": 2,
     "/portal/endpoints/{endpoint}/": 11,
     "/portal/endpoints/{endpoint}/test/": 5,
+    "/portal/endpoints/{endpoint}/verified/": 4,
     "/portal/tests/{test}/": 2,
     "/portal/catch-up/": 1,
     "/portal/keys/": 2,
