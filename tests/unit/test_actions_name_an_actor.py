@@ -39,13 +39,15 @@ READS: dict[str, set[str]] = {
         "PATTERN",
         "NameTaken",
         "SchemaInvalid",
+        "newest_example",
+        "unknown_pattern",
     },
     "subscriptions.keys": {"verify", "remembered", "Caller"},
     "subscriptions.portal": {"visitor", "visit_of_link"},
     "subscriptions.reencrypt": set(),
     "deliveries.lifecycle": {"backlog"},
     "deliveries.replay": {"TooManyReplays"},
-    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer", "TYPE", "DATA"},
+    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer", "TYPE", "DATA", "data_of"},
     "deliveries.endpoint_tests.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.
