@@ -1,7 +1,7 @@
 """deliveries/: what is owed, what was tried, and how it went."""
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from deliveries.api.events import event_or_404, state_of, time_of
 from deliveries.api.show import DeliveryDetailOut, DeliveryOut, show_attempt, show_delivery
-from deliveries.browse.filter import Filter
+from deliveries.browse.filter import FIELDS, Filter, FilterField
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery, DeliveryState
@@ -19,21 +19,18 @@ from subscriptions.access.scopes import ATTEMPTS_READ, DELIVERIES_READ
 from subscriptions.api.authentication import caller, has_scope
 from subscriptions.api.describe import Operation, Page, Parameter, choices
 from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_url, read_cursor
-from subscriptions.api.problems import not_found
+from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.views import EVERYONE, ApiView, consumer_or_404, endpoint_or_404
 
-_TEXT = {"type": "string"}
+_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
 _TIME = {"type": "string", "format": "date-time"}
 # What `filtered` reads. All that are given must hold.
 _FILTER = (
     Parameter("state", "In which state.", {"type": "string", **choices(*DeliveryState.values)}),
     Parameter("consumer", "Of which consumer: its uid or id.", _TEXT),
     Parameter("endpoint", "To which endpoint.", _TEXT),
-    Parameter("event_type", "Of which event type.", _TEXT),
-    Parameter("dead_reason", "Dead letters with this reason.", _TEXT),
-    Parameter("error_kind", "Whose last attempt failed so.", _TEXT),
     Parameter("event", "Of which event: its id.", _TEXT),
-    Parameter("ordering_key", "Of events with this ordering key.", _TEXT),
+    *(Parameter(each.name, each.meaning, _NUMBER if each.is_number else _TEXT) for each in FIELDS),
     Parameter("since", "Created at this moment or later.", _TIME),
     Parameter("until", "Created before this moment.", _TIME),
 )
@@ -97,14 +94,18 @@ def filtered(request: Request) -> Filter:
         state=state_of(query["state"]) if "state" in query else None,
         consumer_id=own,
         endpoint_id=endpoint.id if endpoint else None,
-        event_type=query.get("event_type"),
-        dead_reason=query.get("dead_reason"),
-        error_kind=query.get("error_kind"),
         event_id=event_or_404(request, query["event"]).id if "event" in query else None,
-        ordering_key=query.get("ordering_key"),
         since=time_of(query["since"], "since") if "since" in query else None,
         until=time_of(query["until"], "until") if "until" in query else None,
+        **{each.name: _value(each, query[each.name]) for each in FIELDS if each.name in query},
     )
+
+
+def _value(declared: FilterField, text: str) -> Any:
+    try:
+        return declared.read(text)
+    except ValueError as error:
+        raise Problem(400, "invalid_parameter", f"`{declared.name}`: {error}") from None
 
 
 def walked(request: Request, wanted: Filter) -> tuple[list[Delivery], str | None]:

@@ -24,7 +24,7 @@ from deliveries.api.show import (
     show_replay,
     show_replay_detail,
 )
-from deliveries.browse.filter import Filter
+from deliveries.browse.filter import FIELDS, Filter, FilterField
 from deliveries.browse.matched import Matched
 from deliveries.models import DeliveryState, Replay, ReplayStatus
 from deliveries.replaying.missed import Missed
@@ -48,9 +48,6 @@ from subscriptions.api.views import (
 from subscriptions.models import Consumer
 from subscriptions.times import BadTime, read_time
 
-# Fields that a filter has under the same name and as they come.
-_PLAIN = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")
-
 
 class Time(Text):
     """A time with its zone, read as everywhere."""
@@ -65,6 +62,28 @@ class Time(Text):
             raise serializers.ValidationError(str(error)) from None
 
 
+class FilterText(Text):
+    """A filter as browse/filter.py declares it."""
+
+    def __init__(self, declared: FilterField) -> None:
+        super().__init__(required=False, max_length=declared.longest, help_text=declared.meaning)
+        self.declared = declared
+
+    def to_internal_value(self, data: Any) -> Any:
+        return _read(self.declared, super().to_internal_value(data))
+
+
+class FilterNumber(Whole):
+    """The same for one that is a whole number."""
+
+    def __init__(self, declared: FilterField) -> None:
+        super().__init__(required=False, help_text=declared.meaning)
+        self.declared = declared
+
+    def to_internal_value(self, data: Any) -> Any:
+        return _read(self.declared, str(super().to_internal_value(data)))
+
+
 class FilterIn(serializers.Serializer[Any]):
     """Which deliveries. All of it must hold."""
 
@@ -75,16 +94,16 @@ class FilterIn(serializers.Serializer[Any]):
     )
     consumer = Text(required=False, max_length=255, help_text="Of which consumer: its uid or id.")
     endpoint = Text(required=False, max_length=64, help_text="To which endpoint.")
-    event_type = Text(required=False, max_length=255, help_text="Of which event type.")
-    dead_reason = Text(required=False, max_length=64, help_text="Dead letters with this reason.")
-    error_kind = Text(required=False, max_length=32, help_text="Whose last attempt failed so.")
     event = Text(required=False, max_length=255, help_text="Of which event: its id.")
-    ordering_key = Text(required=False, max_length=255, help_text="Of events with this ordering key.")
     deliveries = serializers.ListField(
         child=Text(max_length=64), required=False, allow_empty=False, max_length=1000, help_text="These, by their ids."
     )
     since = Time(required=False, help_text="Created at this moment or later.")
     until = Time(required=False, help_text="Created before this moment.")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        declared = {each.name: FilterNumber(each) if each.is_number else FilterText(each) for each in FIELDS}
+        return {**super().get_fields(), **declared}
 
 
 class ReplayIn(FilterIn):
@@ -277,19 +296,26 @@ def _filter(request: Request, fields: dict[str, Any]) -> tuple[Filter, Consumer 
         endpoint_id=endpoint.id if endpoint else None,
         event_id=event_or_404(request, fields["event"], of=consumer).id if "event" in fields else None,
         delivery_ids=_deliveries(fields["deliveries"]) if "deliveries" in fields else None,
-        **{name: fields.get(name) for name in _PLAIN},
+        **{name: fields.get(name) for name in (*(each.name for each in FIELDS), "since", "until")},
     )
     if not (asked.is_narrowed or fields["all"]):
         raise Problem(
             400,
             "filter_required",
-            "Say which deliveries: consumer, endpoint, event_type, dead_reason, error_kind, event, ordering_key,"
+            f"Say which deliveries: consumer, endpoint, event, {', '.join(each.name for each in FIELDS)},"
             ' deliveries, since or until. A replay of all of them needs `"all": true`.',
         )
     own = caller(request).consumer_id
     if consumer is None and own is not None:
         consumer = Consumer.objects.get(id=own)
     return replace(asked, consumer_id=consumer.id if consumer else None), consumer
+
+
+def _read(declared: FilterField, text: str) -> Any:
+    try:
+        return declared.read(text)
+    except ValueError as error:
+        raise serializers.ValidationError(str(error)) from None
 
 
 def _deliveries(public_ids: list[str]) -> tuple[UUID, ...]:

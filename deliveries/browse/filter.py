@@ -1,12 +1,19 @@
-"""Which deliveries: the one filter behind lists, counts, groups, previews and replay jobs. What it means in SQL is said
-once, in source.py."""
+"""Which deliveries: the one filter behind lists, counts, groups, previews and replay jobs.
 
-from dataclasses import dataclass
+A filter by a value of its own is declared in `FIELDS`, once: API lists and replays, console, portal and shell read the
+declaration, and source.py takes its condition. What needs a look-up or an index (consumer, endpoint, event, state,
+times) is read by each interface as it names them, and its SQL is in source.py.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from deliveries.browse import words
 from deliveries.models import DeliveryState
+from deliveries.send import EXPLANATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +36,112 @@ class Filter:
     delivery_ids: tuple[UUID, ...] | None = None
 
     def stored(self) -> dict[str, Any]:
-        return {
-            "state": self.state,
-            "consumer_id": self.consumer_id and str(self.consumer_id),
-            "endpoint_id": self.endpoint_id and str(self.endpoint_id),
-            "event_type": self.event_type,
-            "dead_reason": self.dead_reason,
-            "since": self.since and self.since.isoformat(),
-            "until": self.until and self.until.isoformat(),
-            "error_kind": self.error_kind,
-            "event_id": self.event_id and str(self.event_id),
-            "ordering_key": self.ordering_key,
-            "delivery_ids": None if self.delivery_ids is None else [str(each) for each in self.delivery_ids],
-        }
+        """As a replay job keeps it: names, and values that JSON has."""
+        return {each.name: _to_json(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def read(cls, stored: dict[str, Any]) -> "Filter":
-        return cls(
-            state=stored["state"],
-            consumer_id=stored["consumer_id"] and UUID(stored["consumer_id"]),
-            endpoint_id=stored["endpoint_id"] and UUID(stored["endpoint_id"]),
-            event_type=stored["event_type"],
-            dead_reason=stored["dead_reason"],
-            since=stored["since"] and datetime.fromisoformat(stored["since"]),
-            until=stored["until"] and datetime.fromisoformat(stored["until"]),
-            error_kind=stored["error_kind"],
-            event_id=stored["event_id"] and UUID(stored["event_id"]),
-            ordering_key=stored["ordering_key"],
-            delivery_ids=_uuids(stored["delivery_ids"]),
-        )
+        """What was stored; also by a job that was started before a field was added."""
+        given = {each.name: _from_json(each.name, stored.get(each.name)) for each in fields(cls)}
+        return cls(**{**given, "state": stored["state"]})
 
     @property
     def is_narrowed(self) -> bool:
         """Whether it says more than a state. A slip must not mean everything, so a replay asks this."""
-        return any(
-            value is not None
-            for value in (
-                self.consumer_id, self.endpoint_id, self.event_type, self.dead_reason, self.since, self.until,
-                self.error_kind, self.event_id, self.ordering_key, self.delivery_ids,
-            )
-        )  # fmt: skip
+        return any(getattr(self, each.name) is not None for each in fields(self) if each.name != "state")
 
 
-def _uuids(texts: list[str] | None) -> tuple[UUID, ...] | None:
-    return None if texts is None else tuple(UUID(text) for text in texts)
+@dataclass(frozen=True, slots=True)
+class FilterField:
+    """One filter by a value of its own, as every interface offers it."""
+
+    # Of the field of `Filter`, and of the API's parameter.
+    name: str
+    # On pages, and in the API's document.
+    label: str
+    meaning: str
+    # An example, where somebody types it.
+    hint: str = ""
+    longest: int = 255
+    # From text to a value. A ValueError says to people what is wrong with it.
+    read: Callable[[str], Any] = str
+    # A whole number, not a text.
+    is_number: bool = False
+    # The values to choose from, or to be offered while typing; each with what people call it.
+    choices: Sequence[tuple[str, str]] = ()
+    offers: Sequence[tuple[str, str]] = ()
+    # What the pages call it in their addresses; the shell has the console's name. None where it is not offered.
+    console: str | None = None
+    portal: str | None = None
+    # In SQL, of each candidate `c`; the value is the parameter of that name. Without one, source.py knows an index.
+    condition: str = ""
+
+
+def read_error_kind(text: str) -> str:
+    """`503` and `503 Service Unavailable` are `http_503`; words are an error's own: `read timeout`."""
+    first = (text.split() or [""])[0]
+    return f"http_{first}" if first.isascii() and first.isdigit() else text.lower().replace(" ", "_")
+
+
+_USUAL_ERRORS = ("http_500", "http_502", "http_503", "http_404", "http_401", "http_400", *EXPLANATIONS, "worker_lost")
+
+FIELDS = (
+    FilterField(
+        "event_type",
+        label="Event type",
+        meaning="Of which event type.",
+        hint="invoice.paid",
+        console="event_type",
+        portal="event_type",
+        condition="(SELECT type FROM deliveries_event WHERE id = c.event_id) = %(event_type)s",
+    ),
+    FilterField(
+        "dead_reason",
+        label="Why",
+        meaning="Dead letters with this reason.",
+        longest=64,
+        choices=[(name, advice.title) for name, advice in words.DEAD.items()],
+        console="reason",
+    ),
+    FilterField(
+        "error_kind",
+        label="Last answer",
+        meaning="Whose last attempt failed so.",
+        hint="503, read timeout",
+        longest=32,
+        read=read_error_kind,
+        offers=[(str(kind), words.kind(kind)) for kind in _USUAL_ERRORS],
+        console="error",
+        portal="answer",
+        condition=(
+            "(SELECT error_kind FROM deliveries_attempt WHERE delivery_id = c.id AND number = c.attempt_count)"
+            " = %(error_kind)s"
+        ),
+    ),
+    # Pages find an ordering key by their search. The condition holds also where the key was narrowed to its events
+    # already, or where an event is named.
+    FilterField(
+        "ordering_key",
+        label="Ordering key",
+        meaning="Of events with this ordering key.",
+        condition="(SELECT ordering_key FROM deliveries_event WHERE id = c.event_id) = %(ordering_key)s",
+    ),
+)  # fmt: skip
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [str(each) for each in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _from_json(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name == "delivery_ids":
+        return tuple(UUID(each) for each in value)
+    if name in ("since", "until"):
+        return datetime.fromisoformat(value)
+    return UUID(value) if name.endswith("_id") else value

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from deliveries.browse.filter import Filter
+from deliveries.browse.filter import FIELDS, Filter
 from deliveries.models import DeliveryState, Event
 from subscriptions import ids
 from subscriptions.models import Endpoint
@@ -160,7 +160,7 @@ def source(wanted: Filter, *, only_replayable: bool = False, finished_by: dateti
     if wanted.dead_reason is not None:
         _add_reason(found, wanted.dead_reason, indexed=dead)
     _add_times(found, wanted)
-    _add_look_ups(found, wanted)
+    _add_conditions(found, wanted)
     if only_replayable:
         _add_replayable(found, dead=dead)
     if finished_by is not None:
@@ -239,21 +239,15 @@ def _add_replayable(found: Source, *, dead: bool) -> None:
         found.narrow.append("(SELECT body IS NOT NULL FROM deliveries_event WHERE id = c.event_id)")
 
 
-def _add_look_ups(found: Source, wanted: Filter) -> None:
-    # Also where the key was narrowed to its events already, or where an event is named: both must hold.
-    if wanted.ordering_key is not None:
-        found.given["ordering_key"] = wanted.ordering_key
-        found.narrow.append("(SELECT ordering_key FROM deliveries_event WHERE id = c.event_id) = %(ordering_key)s")
-    if wanted.event_type is not None:
-        found.given["event_type"] = wanted.event_type
-        found.narrow.append("(SELECT type FROM deliveries_event WHERE id = c.event_id) = %(event_type)s")
-    if wanted.error_kind is not None:
-        found.given["error_kind"] = wanted.error_kind
-        found.narrow.append(
-            "(SELECT error_kind FROM deliveries_attempt WHERE delivery_id = c.id AND number = c.attempt_count)"
-            " = %(error_kind)s"
-        )
-    if found.is_keyed or any(each is not None for each in (wanted.ordering_key, wanted.event_type, wanted.error_kind)):
+def _add_conditions(found: Source, wanted: Filter) -> None:
+    looks_up = False
+    for declared in FIELDS:
+        value = getattr(wanted, declared.name)
+        if value is not None and declared.condition:
+            found.given[declared.name] = value
+            found.narrow.append(declared.condition)
+            looks_up = looks_up or "SELECT" in declared.condition
+    if found.is_keyed or looks_up:
         found.window = WINDOW
 
 

@@ -2,12 +2,11 @@
 
 from django.http import HttpRequest, HttpResponse
 
-from deliveries.browse import criteria, words
+from deliveries.browse import criteria
 from deliveries.browse.causes import Causes, causes
 from deliveries.console.page import render
 from deliveries.models import Attempt, Delivery
 from deliveries.pages import keyset
-from deliveries.send import EXPLANATIONS
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -28,8 +27,6 @@ def show(request: HttpRequest) -> HttpResponse:
         causes=found,
         page=page,
         query=query.urlencode(),
-        reasons=[(name, advice.title) for name, advice in words.DEAD.items()],
-        errors=["http_500", "http_502", "http_503", "http_404", "http_401", "http_400", *EXPLANATIONS, "worker_lost"],
         within=[("1h", "last hour"), ("24h", "last 24 hours"), ("7d", "last 7 days"), ("30d", "last 30 days")],
     )
 

@@ -4,14 +4,13 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from deliveries.actions import replays as actions
 from deliveries.browse import criteria
-from deliveries.browse.criteria import Criteria
-from deliveries.browse.filter import Filter
+from deliveries.browse.filter import FIELDS, Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
 from deliveries.models import Replay, ReplayStatus
@@ -25,8 +24,6 @@ HIGHEST_RATE = 10_000
 # How often the page of a job asks anew (seconds): while it runs, and while what it put back still waits.
 _EVERY, _EVERY_WHILE_WAITING = 1, 10
 _SOON = timedelta(minutes=2)
-# What the preview's form hands on to the start.
-_CARRIED = (*criteria.NAMES, "delivery")
 
 
 def preview(request: HttpRequest) -> HttpResponse:
@@ -44,26 +41,15 @@ def preview(request: HttpRequest) -> HttpResponse:
         is_more=found.is_more,
         shown=[(endpoints[endpoint_id], count) for endpoint_id, count in shown],
         hidden_count=len(found.by_endpoint) - len(shown),
-        fields=_fields(asked, request.GET),
+        fields=asked.fields(),
         query=request.GET.urlencode(),
         rate=DEFAULT_RATE,
         now=timezone.now(),
     )
 
 
-def _fields(asked: Criteria, query: QueryDict) -> list[tuple[str, str]]:
-    """The filter as the form carries it on. The last hour is the one that was looked at, not the one before the start
-    of the job."""
-    given = [(name, value) for name in query for value in query.getlist(name) if value and name in _CARRIED]
-    if asked.values["within"] and asked.filter.since is not None:
-        given = [pair for pair in given if pair[0] != "within"] + [("since", asked.filter.since.isoformat())]
-    return given
-
-
 def start(request: HttpRequest) -> HttpResponse:
-    given = QueryDict(mutable=True)
-    for name in _CARRIED:
-        given.setlist(name, request.POST.getlist(name))
+    given = criteria.carried(request.POST, criteria.CONSOLE_NAMES)
     again = f"{reverse('admin:replay-preview')}?{given.urlencode()}"
     asked, rate, why = criteria.read(given), _rate(request.POST.get("rate", "")), why_of(request)
     if asked.problems or rate is False:
@@ -160,7 +146,7 @@ def _described(wanted: Filter) -> list[tuple[str, Any]]:
         parts.append(("event", ids.show("evt", wanted.event_id)))
     if wanted.delivery_ids is not None:
         parts.append(("selected one by one", len(wanted.delivery_ids)))
-    names = ("event_type", "dead_reason", "error_kind", "ordering_key", "since", "until")
+    names = (*(each.name for each in FIELDS), "since", "until")
     return parts + [(name.replace("_", " "), getattr(wanted, name)) for name in names if getattr(wanted, name)]
 
 
@@ -168,8 +154,6 @@ def _query(wanted: Filter) -> str:
     given = {
         "consumer": wanted.consumer_id and ids.show("con", wanted.consumer_id),
         "endpoint": wanted.endpoint_id and ids.show("ep", wanted.endpoint_id),
-        "event_type": wanted.event_type,
-        "reason": wanted.dead_reason,
-        "error": wanted.error_kind,
+        **{name: getattr(wanted, declared.name) for name, declared in criteria.CONSOLE_FIELDS},
     }
     return urlencode({name: value for name, value in given.items() if value})

@@ -7,31 +7,36 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.http import QueryDict
 
-from deliveries.browse import criteria, words
+from deliveries.browse import criteria
 from deliveries.browse.criteria import Criteria
+from deliveries.browse.filter import FilterField
+
+
+def _meaning(declared: FilterField) -> str:
+    words = [f"One of {', '.join(value for value, _ in declared.choices)}."] if declared.choices else []
+    return " ".join([declared.meaning, *words, f"E.g. {declared.hint}." if declared.hint else ""]).strip()
+
 
 _FILTERS = {
     "consumer": "uid or con_… of the consumer",
     "endpoint": "ep_… of the endpoint",
-    "event-type": "e.g. invoice.paid",
-    "reason": f"why they died: {', '.join(words.DEAD)}",
-    "error": "how the last attempt ended, e.g. http_503 or connect_failed",
-    "within": f"made within {', '.join(criteria.WITHIN)}",
-    "since": "made since, e.g. 2026-01-31T12:00 (UTC)",
-    "until": "made before",
+    **{name: _meaning(declared) for name, declared in criteria.CONSOLE_FIELDS},
+    "within": f"created within {', '.join(criteria.WITHIN)}",
+    "since": "created since, e.g. 2026-01-31T12:00 (UTC)",
+    "until": "created before",
     "search": "an event id, a producer's id, an ordering key",
 }
 
 
 def add_filters(parser: ArgumentParser) -> None:
     for name, meaning in _FILTERS.items():
-        parser.add_argument(f"--{name}", default="", help=meaning)
+        parser.add_argument(f"--{name.replace('_', '-')}", default="", help=meaning)
 
 
 def read_filters(options: dict[str, Any]) -> Criteria:
     given = QueryDict(mutable=True)
     for name in _FILTERS:
-        given["q" if name == "search" else name.replace("-", "_")] = options[name.replace("-", "_")]
+        given["q" if name == "search" else name] = options[name]
     asked = criteria.read(given)
     if asked.problems:
         raise CommandError(" ".join(asked.problems))

@@ -12,6 +12,7 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery, Event
+from subscriptions.keyset import keyset_slice
 from subscriptions.models import Consumer
 
 M = TypeVar("M", bound=Model)
@@ -31,62 +32,40 @@ class Page(Generic[M]):
 def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int = PAGE) -> Page[M]:
     """Newest first, by a unique, time-ordered id."""
     before, after = _position(request, "before"), _position(request, "after")
-    if after is not None:
-        found = list(rows.filter(**{f"{key}__gt": after}).order_by(key)[: size + 1])
-        more_newer, more_older = len(found) > size, True
-        found = found[:size][::-1]
-    else:
-        older = rows if before is None else rows.filter(**{f"{key}__lt": before})
-        found = list(older.order_by(f"-{key}")[: size + 1])
-        more_newer, more_older = before is not None, len(found) > size
-        found = found[:size]
+    found = keyset_slice(rows, key=key, size=size, before=before, after=after)
+    shown = found.rows
     return Page(
-        rows=found,
-        newer=_query(request, after=getattr(found[0], key)) if found and more_newer else None,
-        older=_query(request, before=getattr(found[-1], key)) if found and more_older else None,
+        rows=shown,
+        newer=_query(request, after=getattr(shown[0], key)) if shown and found.more_newer else None,
+        older=_query(request, before=getattr(shown[-1], key)) if shown and found.more_older else None,
     )
 
 
 def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> Page[Delivery]:
     before, after = _pair(request, "before"), _pair(request, "after")
-    forward = after is not None
-    found = walk(wanted, size=size, after=_place(after or before), forward=forward)
-    rows = found.rows[::-1] if forward else found.rows
-    ends = [_shown(found.position_of(row)) for row in (rows[0], rows[-1])] if rows else []
-    return _bounded(
-        request, rows, ends, following=_shown(found.following) if found.following else None, looked_at=found.looked_at,
-        forward=forward, is_first=before is None,
-    )  # fmt: skip
+    found = walk(wanted, size=size, after=_place(after or before), forward=after is not None)
+    return _walked(request, found, forward=after is not None, is_first=before is None)
 
 
 def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None, size: int = PAGE) -> Page[Event]:
     before, after = _pair(request, "before"), _pair(request, "after")
-    forward = after is not None
     given, wanted = after or before, EventFilter(consumer_id=consumer.id if consumer else None, type=type)
     place = wanted.position(*given) if given else None
-    found = walk_events(wanted, size=size, after=place, forward=forward)
+    found = walk_events(wanted, size=size, after=place, forward=after is not None)
+    return _walked(request, found, forward=after is not None, is_first=before is None)
+
+
+def _walked(request: HttpRequest, found: Any, *, forward: bool, is_first: bool) -> Page[Any]:
+    """A walk of deliveries or events. The way on begins where it stopped, the way back at the row at the other end."""
     rows = found.rows[::-1] if forward else found.rows
-    ends = [_shown(found.position_of(row)) for row in (rows[0], rows[-1])] if rows else []
-    return _bounded(
-        request, rows, ends, following=_shown(found.following) if found.following else None,
-        looked_at=found.looked_at, forward=forward, is_first=before is None,
-    )  # fmt: skip
-
-
-def _bounded(
-    request: HttpRequest, rows: list[M], ends: list[str], *, following: str | None, looked_at: int | None,
-    forward: bool, is_first: bool,
-) -> Page[M]:  # fmt: skip
-    """The way on begins at `following`, the way back at the row at the other end."""
-    if forward:
-        newer, older = following, ends[1] if ends else None
-    else:
-        newer, older = ends[0] if ends and not is_first else None, following
+    on = _shown(found.following) if found.following else None
+    back = _shown(found.position_of(rows[-1 if forward else 0])) if rows and (forward or not is_first) else None
+    newer, older = (on, back) if forward else (back, on)
     return Page(
         rows=rows,
         newer=_query(request, after=newer) if newer else None,
         older=_query(request, before=older) if older else None,
-        looked_at=looked_at,
+        looked_at=found.looked_at,
     )
 
 

@@ -6,9 +6,10 @@ from django.utils import timezone
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
+from deliveries.browse import criteria
 from deliveries.models import Delivery, DeliveryState
 from deliveries.pages import keyset, story
-from deliveries.portal import criteria, endpoints, words
+from deliveries.portal import endpoints, words
 from deliveries.portal.lines import lines
 from deliveries.portal.page import actor, back_to, missing, render
 from subscriptions import ids
@@ -21,7 +22,7 @@ _MOST_ENDPOINTS = 200
 
 
 def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
-    asked = criteria.read(request.GET, consumer)
+    asked = criteria.read_own(request.GET, consumer)
     page = keyset.Page[Delivery]([], None, None) if asked.problems else keyset.deliveries(request, asked.filter)
     own = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id")[:_MOST_ENDPOINTS]
     return render(

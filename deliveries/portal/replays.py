@@ -8,11 +8,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from deliveries.actions import replays as actions
-from deliveries.browse.filter import Filter
+from deliveries.browse import criteria
+from deliveries.browse.filter import FIELDS, Filter
 from deliveries.browse.matched import Matched
 from deliveries.models import DeliveryState, Replay, ReplayStatus
 from deliveries.pages import keyset
-from deliveries.portal import criteria, endpoints, forms, words
+from deliveries.portal import endpoints, forms, words
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.replaying.missed import Missed
 from deliveries.replaying.preview import preview as matched
@@ -34,7 +35,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     """What would go, and to whom; a POST starts it."""
-    asked = criteria.read(request.GET if request.method != "POST" else _carried(request), consumer)
+    asked = criteria.read_own(_given(request), consumer)
     wanted = _replayable(asked)
     if request.method == "POST" and not asked.problems:
         again = f"{request.path}?{asked.query}"
@@ -146,11 +147,8 @@ def _replayable(asked: criteria.Criteria) -> Filter:
     return Filter.read(stored)
 
 
-def _carried(request: HttpRequest) -> QueryDict:
-    given = QueryDict(mutable=True)
-    for name in (*criteria.NAMES, "delivery"):
-        given.setlist(name, request.POST.getlist(name))
-    return given
+def _given(request: HttpRequest) -> QueryDict:
+    return request.GET if request.method != "POST" else criteria.carried(request.POST, criteria.PORTAL_NAMES)
 
 
 def _rate(request: HttpRequest) -> tuple[int | None, str]:
@@ -187,7 +185,7 @@ def _described(wanted: Filter) -> list[tuple[str, Any]]:
         parts.append(("Event", ids.show("evt", wanted.event_id)))
     if wanted.delivery_ids is not None:
         parts.append(("Selected", len(wanted.delivery_ids)))
-    names = {"event_type": "Event type", "error_kind": "Answer", "ordering_key": "Ordering key", "state": "State"}
+    names = {each.name: each.label for each in FIELDS} | {"state": "State"}
     return parts + [(label, getattr(wanted, name)) for name, label in names.items() if getattr(wanted, name)]
 
 

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 
 from subscriptions.api.describe import Parameter
 from subscriptions.api.problems import Problem
+from subscriptions.keyset import keyset_slice
 
 M = TypeVar("M", bound=Model)
 
@@ -30,18 +31,16 @@ PAGE = (
 
 def page(request: Request, queryset: QuerySet[M], *, key: str = "id") -> tuple[list[M], str | None]:
     """Newest first, by a time-ordered and unique id, and the URL of the next page."""
-    limit = limit_of(request)
+    found = keyset_slice(queryset, key=key, size=limit_of(request), before=_before(request))
+    return found.rows, next_url(request, [getattr(found.rows[-1], key).hex]) if found.more_older else None
+
+
+def _before(request: Request) -> UUID | None:
     cursor = read_cursor(request)
-    queryset = queryset.order_by(f"-{key}")
-    if cursor is not None:
-        try:
-            queryset = queryset.filter(**{f"{key}__lt": UUID(hex=cursor[0])})
-        except (ValueError, TypeError, IndexError, AttributeError):
-            raise invalid_cursor() from None
-    rows = list(queryset[: limit + 1])
-    more = len(rows) > limit
-    rows = rows[:limit]
-    return rows, next_url(request, [getattr(rows[-1], key).hex]) if more else None
+    try:
+        return None if cursor is None else UUID(hex=cursor[0])
+    except (ValueError, TypeError, IndexError, AttributeError):
+        raise invalid_cursor() from None
 
 
 def limit_of(request: Request) -> int:
