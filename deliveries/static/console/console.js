@@ -18,10 +18,22 @@
       const answer = await fetch(location.href, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
       if (answer.ok && !answer.redirected) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-        if (fresh && !document.querySelector("dialog[open]")) { part.replaceWith(fresh); label(fresh); }
+        if (fresh && !document.querySelector("dialog[open]")) replace(part, fresh);
       }
     } catch { /* The server may be restarting: the next round tells. */ }
     schedule();
+  }
+
+  // Whoever stands on a link or a button in it stands there afterwards; what was opened stays open.
+  const places = "a, button, input, select, summary";
+  function replace(part, fresh) {
+    const at = [...part.querySelectorAll(places)].indexOf(document.activeElement);
+    const open = [...part.querySelectorAll("details")].map((each) => each.open);
+    part.replaceWith(fresh);
+    label(fresh);
+    hide();
+    fresh.querySelectorAll("details").forEach((each, index) => { if (open[index]) each.open = true; });
+    if (at >= 0) fresh.querySelectorAll(places)[at]?.focus({ preventScroll: true });
   }
 
   // ── Tables: each cell knows its column, for phones, where a row is a card ──
@@ -85,8 +97,17 @@
   };
   document.addEventListener("input", (event) => { if (event.target.matches?.("[data-rate]")) estimate(event.target); });
 
+  // ── Icons are letters of a font: a screen reader would read their names ──
+  const hide = () => document.querySelectorAll(".material-symbols-outlined").forEach((icon) => icon.setAttribute("aria-hidden", "true"));
+  const nameIcons = () => document.querySelectorAll("#nav-sidebar a, #login-form ~ a").forEach((link) => {
+    const text = [...link.childNodes].filter((part) => !part.matches?.("[aria-hidden]")).map((part) => part.textContent.trim()).join("");
+    if (!text && !link.getAttribute("aria-label")) link.setAttribute("aria-label", "Overview");
+  });
+
   document.addEventListener("DOMContentLoaded", () => {
     document.body.append(tip);
+    hide();
+    nameIcons();
     label(document);
     document.querySelectorAll("[data-rate]").forEach(estimate);
     schedule();
