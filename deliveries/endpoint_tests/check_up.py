@@ -19,6 +19,7 @@ from deliveries.endpoint_tests.diagnose import Probe, Reply, accepted, diagnose,
 from deliveries.ingest import show_time
 from deliveries.pump.prepare import Signer
 from deliveries.send import Answered, Outgoing, Unanswered, send
+from deliveries.sql import clock
 from subscriptions import ids
 from subscriptions.models import CheckUp, Endpoint
 
@@ -55,8 +56,8 @@ def run(
             _start(endpoint)
             before_sending()
         spacing = places.pay(endpoint, count=len(get_args(Probe)))
-        started_at = datetime.now(UTC)
-        replies = asyncio.run(_ask(endpoint, signing, transport, spacing=spacing))
+        started_at = clock.now()
+        replies = asyncio.run(_ask(endpoint, signing, transport, spacing=spacing, now=started_at))
     findings = diagnose(replies, fast_ms=_FAST_MS, slow_ms=_SLOW_MS)
     report = {
         "endpoint": endpoint.public_id,
@@ -83,14 +84,14 @@ def _start(endpoint: Endpoint) -> None:
 
 
 async def _ask(
-    endpoint: Endpoint, signing: Signer, transport: httpx.AsyncBaseTransport | None, *, spacing: float
+    endpoint: Endpoint, signing: Signer, transport: httpx.AsyncBaseTransport | None, *, spacing: float, now: datetime
 ) -> dict[Probe, Reply]:
     """One after the other, so that the receiver is timed and not its queue, and never faster than its rate limit; ends
     with the first that gets no answer."""
     deadline = time.monotonic() + _BUDGET_SECONDS
     replies: dict[Probe, Reply] = {}
     async with transport or test_event.transport() as carrier:
-        for probe, request in _requests(endpoint, signing, now=int(time.time())):
+        for probe, request in _requests(endpoint, signing, now=int(now.timestamp())):
             if probe == "plain" and not _refused(replies["genuine"]):
                 continue
             if replies:

@@ -6,11 +6,10 @@ again. A kill switch stops it like everything else: while it is on, nothing goes
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +24,7 @@ from deliveries.pump.prepare import Signer
 from deliveries.pump.transport import GuardedTransport
 from deliveries.retry import is_success
 from deliveries.send import Answered, Outgoing, Unanswered, send
+from deliveries.sql import clock
 from subscriptions import event_types, ids
 from subscriptions.guards.targets import policy
 from subscriptions.models import Endpoint, Hold
@@ -77,7 +77,7 @@ def run(
         signing = signer(endpoint)
         before_sending()
         places.pay(endpoint)
-        return asyncio.run(_run(endpoint, signing, type, DATA if data is None else data))
+        return asyncio.run(_run(endpoint, signing, type, DATA if data is None else data, now=clock.now()))
 
 
 def data_of(type: str, given: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -90,10 +90,10 @@ def data_of(type: str, given: dict[str, Any] | None) -> dict[str, Any] | None:
     return event_types.newest_example(found) if given is None else given
 
 
-async def _run(endpoint: Endpoint, signing: Signer, type: str, data: dict[str, Any]) -> Trial:
+async def _run(endpoint: Endpoint, signing: Signer, type: str, data: dict[str, Any], *, now: datetime) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
-    body = render(event_id, type=type, data=data, at=datetime.now(UTC))
-    request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(time.time()))
+    body = render(event_id, type=type, data=data, at=now)
+    request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(now.timestamp()))
     request = request._replace(headers=[*request.headers, MARK])
     async with transport() as carrier:
         result = signing.without_secrets(await send(request, transport=carrier))
@@ -160,4 +160,4 @@ def transport() -> GuardedTransport:
 
 def _previous(endpoint: Endpoint) -> bytes | None:
     sealed, expires_at = endpoint.previous_secret_encrypted, endpoint.previous_secret_expires_at
-    return bytes(sealed) if sealed and expires_at and expires_at > datetime.now(UTC) else None
+    return bytes(sealed) if sealed and expires_at and expires_at > clock.now() else None
