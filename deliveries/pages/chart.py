@@ -37,6 +37,8 @@ class Line:
     path: str
     tone: str
     name: str
+    # Where it has a value with none on either side: a path of one point shows next to nothing.
+    lone: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def times(entries: Sequence[Sums], span: Range, *, of: str) -> Chart:
             None if value is None else (LEFT + (index + 0.5) * slot, share_of(value))
             for index, value in enumerate(values[name])
         ]
-        lines.append(Line(_path(points), tone, name))
+        lines.append(Line(_path(points), tone, name, _lone(points)))
     slots = [
         Slot(_r(LEFT + index * slot), _r(slot), _times_tip(entry, span, [values[name][index] for name, _, _ in shares]))
         for index, entry in enumerate(entries)
@@ -135,15 +137,20 @@ def nice(value: float) -> float:
 def _path(points: Sequence[tuple[float, float] | None]) -> str:
     """`M` begins anew after each gap: nothing happened then, and a line across it would say otherwise."""
     parts, pen_down = [], False
-    for index, point in enumerate(points):
-        if point is None:
-            pen_down = False
-            continue
-        alone = not pen_down and (index + 1 == len(points) or points[index + 1] is None)
-        x, y = _r(point[0]), _r(_y(point[1]))
-        parts.append(f"{'L' if pen_down else 'M'}{x} {y}" + ("h0.01" if alone else ""))
-        pen_down = True
+    for point in points:
+        if point is not None:
+            parts.append(f"{'L' if pen_down else 'M'}{_r(point[0])} {_r(_y(point[1]))}")
+        pen_down = point is not None
     return "".join(parts)
+
+
+def _lone(points: Sequence[tuple[float, float] | None]) -> list[tuple[float, float]]:
+    beside = [None, *points, None]
+    return [
+        (_r(point[0]), _r(_y(point[1])))
+        for index, point in enumerate(points)
+        if point is not None and beside[index] is None and beside[index + 2] is None
+    ]
 
 
 def _y(share: float) -> float:
