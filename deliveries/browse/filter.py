@@ -5,9 +5,11 @@ declaration, and source.py takes its condition. What needs a look-up or an index
 times) is read by each interface as it names them, and its SQL is in source.py.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
@@ -78,9 +80,24 @@ class FilterField:
 
 
 def read_error_kind(text: str) -> str:
-    """`503` and `503 Service Unavailable` are `http_503`; words are an error's own: `read timeout`."""
+    """`503`, `Service Unavailable` and `Last answer: 503` are `http_503`; words are an error's own: `read timeout`."""
+    text = _LABEL.sub("", text).strip()
     first = (text.split() or [""])[0]
-    return f"http_{first}" if first.isascii() and first.isdigit() else text.lower().replace(" ", "_")
+    if first.isascii() and first.isdigit():
+        return f"http_{first}"
+    return _PHRASES.get(text.lower()) or text.lower().replace(" ", "_")
+
+
+def known_error_kind(text: str) -> str | None:
+    """The same, for a text that may be something else."""
+    kind = read_error_kind(text)
+    return kind if kind in _KINDS or re.fullmatch("http_[1-5][0-9][0-9]", kind) else None
+
+
+# As pages name it, for those who copy the label with the answer.
+_LABEL = re.compile(r"^\s*(last answer|answer|error)\s*:\s*", re.IGNORECASE)
+_PHRASES = {status.phrase.lower(): f"http_{status.value}" for status in HTTPStatus}
+_KINDS = frozenset(map(str, EXPLANATIONS)) | {"worker_lost"}
 
 
 _USUAL_ERRORS = ("http_500", "http_502", "http_503", "http_404", "http_401", "http_400", *EXPLANATIONS, "worker_lost")

@@ -1,18 +1,25 @@
-"""One box for every id: ours, a producer's, a consumer's uid, an ordering key. One hit goes straight to its page."""
+"""One box for everything: an id, whole or its end, a producer's id, a consumer, an ordering key, an event type, an
+endpoint's URL, an answer in words. One hit goes straight to its page."""
 
 from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from deliveries.browse import short_ids, words
 from deliveries.browse.events import events_by_producer_id
+from deliveries.browse.filter import known_error_kind
 from deliveries.browse.source import events_of_key
 from deliveries.console.page import render
-from deliveries.models import Event
-from subscriptions import consumers, ids
-from subscriptions.models import Endpoint
+from deliveries.models import Attempt, Event
+from subscriptions import ids
+from subscriptions.models import Consumer, Endpoint, EventType
 
 _LIMIT = 20
+_PAGES = {"dlv": "delivery", "ep": "endpoint", "con": "consumer", "rpl": "replay", "evt": "event"}
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -24,24 +31,65 @@ def show(request: HttpRequest) -> HttpResponse:
 
 
 def _hits(text: str) -> list[dict[str, Any]]:
-    for prefix, page in (("dlv", "delivery"), ("ep", "endpoint"), ("con", "consumer"), ("rpl", "replay")):
-        if ids.parse(prefix, text):
-            return [{"url": reverse(f"admin:{page}", args=[text]), "what": page, "name": text}]
-    if event_id := ids.parse("evt", text):
-        return [{"url": reverse("admin:event", args=[event_id]), "what": "event", "name": text}]
-    hits: list[dict[str, Any]] = []
-    if consumer := consumers.find(text):
-        hits.append({"url": reverse("admin:consumer", args=[consumer.public_id]), "what": "consumer", "name": text})
+    for prefix in _PAGES:
+        if uuid := ids.parse(prefix, text):
+            return [_named(prefix, uuid)]
+    if attempt_id := ids.parse("att", text):
+        attempts = Attempt.objects.filter(id=attempt_id).values_list("delivery_id", flat=True)
+        return [_named("dlv", delivery_id) for delivery_id in attempts]
+    return [
+        *(_named(found.prefix, found.id) for found in short_ids.find(text)),
+        *_consumers(text),
+        *_events(text),
+        *_types(text),
+        *_endpoints(text),
+        *_dead_letters(text),
+    ]
+
+
+def _named(prefix: str, uuid: UUID) -> dict[str, Any]:
+    page, name = _PAGES[prefix], ids.show(prefix, uuid)
+    return {"url": reverse(f"admin:{page}", args=[uuid if page == "event" else name]), "what": page, "name": name}
+
+
+def _consumers(text: str) -> list[dict[str, Any]]:
+    named = Consumer.objects.filter(Q(uid=text) | Q(name__icontains=text), deleted_at__isnull=True).order_by("-id")
+    return [{**_named("con", each.id), "name": str(each), "detail": each.name} for each in named[:_LIMIT]]
+
+
+def _events(text: str) -> list[dict[str, Any]]:
     event_ids = [event_id for event_id, _ in events_by_producer_id(text)]
     event_ids += [event_id for event_id, _ in events_of_key(text, consumer_id=None, limit=_LIMIT)]
     events = Event.objects.filter(id__in=event_ids).select_related("consumer").defer("body").order_by("-id")
-    hits += [_event(event) for event in events]
-    endpoints = Endpoint.objects.filter(url__icontains=text, deleted_at__isnull=True).order_by("-id")[:_LIMIT]
-    hits += [
-        {"url": reverse("admin:endpoint", args=[endpoint.public_id]), "what": "endpoint", "name": endpoint.url}
-        for endpoint in endpoints
+    return [_event(event) for event in events]
+
+
+def _types(text: str) -> list[dict[str, Any]]:
+    found = EventType.objects.filter(name=text.lower())
+    return [
+        {"url": reverse("admin:event-type", args=[each.name]), "what": "event type", "name": each} for each in found
     ]
-    return hits
+
+
+def _endpoints(text: str) -> list[dict[str, Any]]:
+    matching = Q(url__icontains=text) | Q(description__icontains=text)
+    found = Endpoint.objects.filter(matching, deleted_at__isnull=True).select_related("consumer").order_by("-id")
+    return [{**_named("ep", each.id), "name": each.url, "detail": str(each.consumer)} for each in found[:_LIMIT]]
+
+
+def _dead_letters(text: str) -> list[dict[str, Any]]:
+    """A list of them, for an answer or a reason in words: `Last answer: 500`, `read timeout`, `Waited too long`."""
+    lists = []
+    if kind := known_error_kind(text):
+        lists.append((f"Last answer: {words.kind(kind)}", {"error": kind}))
+    plain = text.lower().replace("_", " ")
+    lists += [
+        (advice.title, {"reason": reason})
+        for reason, advice in words.DEAD.items()
+        if plain in (reason.replace("_", " "), advice.title.lower())
+    ]
+    here = reverse("admin:dead-letters")
+    return [{"url": f"{here}?{urlencode(query)}", "what": "dead letters", "name": name} for name, query in lists]
 
 
 def _event(event: Event) -> dict[str, Any]:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 FRAME = 8
 PAGES: dict[str, dict[str, int]] = {
     "index": {"": FRAME + 10, "?range=30d": FRAME + 14},
-    "find": {"find/?q=nowhere": FRAME + 5},
+    "find": {"find/?q=nowhere": FRAME + 5, "find/?q=zzzzzz": FRAME + 10},
     "dead-letters": {
         "dead-letters/": FRAME + 6,
         "dead-letters/?endpoint={endpoint}&reason=attempts_exhausted&within=24h": FRAME + 9,
@@ -235,8 +235,37 @@ def test_the_box_finds_by_any_id(operator: Client, acme: Consumer) -> None:
         (endpoint.public_id, f"/admin/endpoints/{endpoint.public_id}/"),
         ("acme", f"/admin/consumers/{acme.public_id}/"),
         ("receiver.test", f"/admin/endpoints/{endpoint.public_id}/"),
+        (endpoint.url, f"/admin/endpoints/{endpoint.public_id}/"),
+        # As lists show it, its end alone, and whole without its prefix.
+        (f"dlv_…{delivery.public_id[-6:]}", f"/admin/deliveries/{delivery.public_id}/"),
+        (delivery.event.public_id[-8:], f"/admin/events/{delivery.event_id}/"),
+        (endpoint.public_id[-12:].upper(), f"/admin/endpoints/{endpoint.public_id}/"),
+        (delivery.public_id.removeprefix("dlv_"), f"/admin/deliveries/{delivery.public_id}/"),
+        (str(delivery.id), f"/admin/deliveries/{delivery.public_id}/"),
+        (delivery.attempts.get().public_id, f"/admin/deliveries/{delivery.public_id}/"),
     ]:
-        assert operator.get("/admin/find/", {"q": text}).headers["Location"] == page
+        assert operator.get("/admin/find/", {"q": text}).headers["Location"] == page, text
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Last answer: 500", "error=http_500"),
+        ("500 Internal Server Error", "error=http_500"),
+        ("service unavailable", "error=http_503"),
+        ("read timeout", "error=read_timeout"),
+        ("Waited too long", "reason=expired"),
+        ("attempts_exhausted", "reason=attempts_exhausted"),
+    ],
+)
+def test_the_box_finds_dead_letters_by_how_they_ended(operator: Client, text: str, query: str) -> None:
+    assert operator.get("/admin/find/", {"q": text}).headers["Location"] == f"/admin/dead-letters/?{query}"
+
+
+def test_the_box_says_when_it_finds_nothing(operator: Client, acme: Consumer) -> None:
+    for text in ("dlv_…zzzzzz", "zzzzzz", "7zzzzzzzzzzzzzzzzzzzzzzzzz", "42", "last answer:", "…"):
+        answer = operator.get("/admin/find/", {"q": text})
+        assert (answer.status_code, answer.context["hits"]) == (200, []), text
 
 
 def test_an_error_under_admin_is_a_page_and_elsewhere_a_problem_document(operator: Client) -> None:

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from deliveries.api.deliveries import DeliveryList, EndpointDeliveries
 from deliveries.api.replays import ReplayIn
 from deliveries.browse import criteria
-from deliveries.browse.filter import FIELDS, Filter, read_error_kind
+from deliveries.browse.filter import FIELDS, Filter, known_error_kind, read_error_kind
 from deliveries.management.shell import add_filters
 
 
@@ -74,3 +74,13 @@ def test_a_state_alone_does_not_narrow_and_each_other_field_does() -> None:
 )
 def test_how_an_attempt_ended_is_read_as_people_write_it(text: str, kind: str) -> None:
     assert read_error_kind(text) == kind
+
+
+@pytest.mark.parametrize("text", ["500", "http_500", "Last answer: 500", "Internal Server Error", "error: 500"])
+def test_an_answer_is_read_as_people_write_it(text: str) -> None:
+    assert read_error_kind(text) == known_error_kind(text) == "http_500"
+
+
+@pytest.mark.parametrize("text", ["", "acme", "4200", "http_999", "last answer:"])
+def test_what_is_no_answer_is_known_as_none(text: str) -> None:
+    assert known_error_kind(text) is None
