@@ -13,8 +13,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from subscriptions import ids
-from subscriptions.endpoint_secrets import move, seal
+from subscriptions.endpoint_secrets import Column, move, seal, unseal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Lane
+from subscriptions.own_secrets import check_secret
 from subscriptions.vault import vault
 
 
@@ -53,9 +54,12 @@ def find(public_id: str, *, consumer_id: UUID | None = None) -> Endpoint | None:
 
 @transaction.atomic
 def create(
-    *, consumer: Consumer, url: str, headers: dict[str, str] | None = None, **fields: Any
+    *, consumer: Consumer, url: str, headers: dict[str, str] | None = None, secret: str | None = None, **fields: Any
 ) -> tuple[Endpoint, str]:
-    """A new endpoint and its secret, shown this once."""
+    """A new endpoint and its secret, shown this once. A caller who moves here may bring the secret that receivers hold:
+    `UnfitSecret` if it cannot sign in the endpoint's scheme."""
+    scheme = fields.setdefault("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME)
+    secret = _own_or_new(secret, scheme=scheme)
     # The lock makes the cap exact: two creates at the same moment count one after the other.
     Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
     if (
@@ -67,7 +71,6 @@ def create(
     if Endpoint.objects.filter(consumer=consumer, id__gte=yesterday).count() >= settings.MAX_NEW_ENDPOINTS_PER_DAY:
         raise TooManyNewEndpoints
     endpoint_id = ids.new_uuid()
-    secret = new_secret()
     endpoint = Endpoint.objects.create(
         id=endpoint_id,
         consumer=consumer,
@@ -76,7 +79,6 @@ def create(
         **_sealed_headers(endpoint_id=endpoint_id, headers=headers or {}),
         **{
             "event_types": ["*"],
-            "signature_scheme": settings.DELIVERY_SIGNATURE_SCHEME,
             "max_in_flight": settings.DELIVERY_MAX_IN_FLIGHT,
             "timeout_seconds": settings.DELIVERY_TIMEOUT_SECONDS,
             **fields,
@@ -88,7 +90,10 @@ def create(
 
 
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
+    """`UnfitSecret` where a secret that signs now could not sign in the new scheme."""
     changes = dict(changes)
+    if changes.get("signature_scheme", endpoint.signature_scheme) != endpoint.signature_scheme:
+        _check_secrets_fit(endpoint, scheme=changes["signature_scheme"])
     if "headers" in changes:
         changes |= _sealed_headers(endpoint_id=endpoint.id, headers=changes.pop("headers"))
     if changes:
@@ -97,9 +102,20 @@ def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
     return endpoint
 
 
+def _check_secrets_fit(endpoint: Endpoint, *, scheme: str) -> None:
+    """Secrets of ours fit every scheme; one that the caller brought may not."""
+    columns: tuple[Column, ...] = ("secret_encrypted", "previous_secret_encrypted")
+    for column in columns:
+        if sealed := getattr(endpoint, column):
+            check_secret(unseal(vault(), bytes(sealed), endpoint_id=endpoint.id, column=column), scheme=scheme)
+
+
 @transaction.atomic
-def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int, force: bool = False) -> Rotated:
-    """A new primary secret. The one before signs beside it until the overlap ends; an older one is retired at once.
+def rotate_secret(
+    endpoint: Endpoint, *, overlap_seconds: int, force: bool = False, secret: str | None = None
+) -> Rotated:
+    """A new primary secret, ours or the caller's own. The one before signs beside it until the overlap ends; an older
+    one is retired at once.
 
     While an overlap runs, a receiver may hold either secret, so that is refused unless it is forced. The row's lock
     makes it exact: of two rotations at the same moment, the second one sees the overlap of the first.
@@ -109,7 +125,7 @@ def rotate_secret(endpoint: Endpoint, *, overlap_seconds: int, force: bool = Fal
     until = overlap_until(locked, now=now)
     if until is not None and not force:
         raise RotationInProgress(until)
-    secret = new_secret()
+    secret = _own_or_new(secret, scheme=locked.signature_scheme)
     expires_at = now + timedelta(seconds=overlap_seconds)
     previous: dict[str, Any] = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
     if overlap_seconds > 0:
@@ -172,6 +188,13 @@ def forget_failures(endpoint: Endpoint) -> None:
 def delete(endpoint: Endpoint) -> bool:
     now = timezone.now()
     return Endpoint.objects.filter(id=endpoint.id, deleted_at__isnull=True).update(deleted_at=now, updated_at=now) == 1
+
+
+def _own_or_new(secret: str | None, *, scheme: str) -> str:
+    if secret is None:
+        return new_secret()
+    check_secret(secret, scheme=scheme)
+    return secret
 
 
 def new_secret() -> str:

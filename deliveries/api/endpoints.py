@@ -22,7 +22,7 @@ from subscriptions.api.authentication import actor, caller, has_scope
 from subscriptions.api.describe import Operation, Page, Parameter, choices, id_of
 from subscriptions.api.fields import Flag, Metadata, Text, Whole, Why, WhyIn
 from subscriptions.api.pagination import PAGE, flag_of, page
-from subscriptions.api.problems import Problem
+from subscriptions.api.problems import Problem, invalid
 from subscriptions.api.views import (
     EVERYONE,
     ApiView,
@@ -37,6 +37,7 @@ from subscriptions.guards import targets
 from subscriptions.guards.headers import RefusedHeader, check_headers
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, Role, SignatureScheme
+from subscriptions.own_secrets import PRINTABLE, UnfitSecret
 
 _LONGEST_WAIT = 7 * 86_400
 _LONGEST_SCHEDULE = 20
@@ -76,7 +77,7 @@ class EndpointOut(TypedDict):
 class NewEndpointOut(EndpointOut):
     """A new endpoint with its signing secret, shown this once."""
 
-    secret: Annotated[str, "`whsec_…`, to verify signatures with."]
+    secret: Annotated[str | None, "`whsec_…`, to verify signatures with; null where you brought your own."]
 
 
 def show_endpoint(endpoint: Endpoint) -> EndpointOut:
@@ -105,7 +106,7 @@ class RotatedSecretOut(TypedDict):
     """An endpoint's new secret, shown this once."""
 
     id: Annotated[str, id_of("ep")]
-    secret: Annotated[str, "`whsec_…`; signatures made with it come first."]
+    secret: Annotated[str | None, "`whsec_…`; signatures made with it come first. null where you brought your own."]
     previous_expires_at: Annotated[datetime | None, "Until when requests are signed with the old secret, too."]
 
 
@@ -182,8 +183,28 @@ class EndpointIn(serializers.Serializer[Any]):
         return headers
 
 
+class OwnSecret(Text):
+    """A secret that receivers hold already. Write-only: no answer shows it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            required=False,
+            keywords={"minLength": 16, "maxLength": 256, "pattern": f"^{PRINTABLE.pattern}$"},
+            help_text="A secret that your receivers hold already, never shown again: 16 to 256 printable characters;"
+            " for `standard`, `whsec_` and the base64 of 24 to 64 bytes. Left out: a new one is made.",
+        )
+
+
+class NewEndpointIn(EndpointIn):
+    """A new endpoint."""
+
+    secret = OwnSecret()
+
+
 class RotateIn(serializers.Serializer[Any]):
     """How a secret is replaced."""
+
+    secret = OwnSecret()
 
     overlap_seconds = Whole(
         required=False,
@@ -223,7 +244,7 @@ class EndpointList(ApiView):
     roles = {"GET": EVERYONE, "POST": EVERYONE}
     scopes = {"GET": ENDPOINTS_READ, "POST": ENDPOINTS_WRITE}
     parameters = {"GET": PAGE}
-    fields = {"POST": EndpointIn}
+    fields = {"POST": NewEndpointIn}
     operations = {
         "GET": Operation("list_endpoints", Page[EndpointOut]),
         "POST": Operation(
@@ -242,14 +263,15 @@ class EndpointList(ApiView):
         return Response({"results": [show_endpoint(row) for row in rows], "next": following})
 
     def post(self, request: Request, consumer: str) -> HttpResponse:
-        """Create an endpoint. The answer holds its signing secret, this once."""
+        """Create an endpoint. The answer holds its signing secret, this once, unless you brought your own."""
         found = consumer_or_404(request, consumer)
-        fields, why = fields_and_why(EndpointIn(data=body_object(request)))
+        fields, why = fields_and_why(NewEndpointIn(data=body_object(request)))
         _refuse_unknown_types(request, fields)
 
         def work() -> tuple[int, Any]:
             try:
-                endpoint, secret = creation.create(consumer=found, **fields, actor=actor(request), why=why)
+                with _fitting_secret("/secret"):
+                    endpoint, secret = creation.create(consumer=found, **fields, actor=actor(request), why=why)
             except endpoints.TooManyEndpoints:
                 raise Problem(
                     409, "too_many_endpoints", "This consumer has as many endpoints as it may have. Delete one first."
@@ -261,7 +283,7 @@ class EndpointList(ApiView):
                     "This consumer has made as many endpoints as it may within a day. Change one instead, or wait.",
                     headers={"Retry-After": "3600"},
                 ) from None
-            shown: NewEndpointOut = {**show_endpoint(endpoint), "secret": secret}
+            shown: NewEndpointOut = {**show_endpoint(endpoint), "secret": _shown(secret, fields)}
             return 201, shown
 
         return self.once(request, work)
@@ -287,7 +309,8 @@ class EndpointDetail(ApiView):
         found = endpoint_or_404(request, endpoint)
         fields, why = fields_and_why(EndpointIn(data=body_object(request), partial=True))
         _refuse_unknown_types(request, fields, kept=found.event_types)
-        return Response(show_endpoint(actions.update(found, fields, actor=actor(request), why=why)))
+        with _fitting_secret("/signature_scheme"):
+            return Response(show_endpoint(actions.update(found, fields, actor=actor(request), why=why)))
 
     def delete(self, request: Request, endpoint: str) -> Response:
         """Delete an endpoint.
@@ -324,12 +347,13 @@ class RotateSecret(ApiView):
 
         def work() -> tuple[int, Any]:
             try:
-                rotated = actions.rotate_secret(found, **fields, actor=actor(request), why=why)
+                with _fitting_secret("/secret"):
+                    rotated = actions.rotate_secret(found, **fields, actor=actor(request), why=why)
             except endpoints.RotationInProgress as running:
                 raise Problem(409, "rotation_in_progress", f"{running} {_WHAT_FORCE_BREAKS}") from None
             shown: RotatedSecretOut = {
                 "id": found.public_id,
-                "secret": rotated.secret,
+                "secret": _shown(rotated.secret, fields),
                 "previous_expires_at": rotated.previous_expires_at,
             }
             return 200, shown
@@ -443,6 +467,20 @@ def _refuse_unknown_types(request: Request, fields: dict[str, Any], *, kept: Col
     detail = f"`{pattern}` matches no event type of the catalogue. {advice}"
     pointer = f"/event_types/{asked.index(pattern)}"
     raise Problem(400, "event_type_unknown", detail, errors=[{"pointer": pointer, "detail": detail}])
+
+
+def _shown(secret: str, fields: dict[str, Any]) -> str | None:
+    """A secret that the caller brought is not shown again, not even to the caller."""
+    return None if "secret" in fields else secret
+
+
+@contextmanager
+def _fitting_secret(pointer: str) -> Iterator[None]:
+    """Turns a secret that does not fit the scheme into a problem at the field that asked for it."""
+    try:
+        yield
+    except UnfitSecret as unfit:
+        raise invalid([{"pointer": pointer, "detail": str(unfit)}]) from None
 
 
 def _without_details(request: Request, shown: dict[str, Any]) -> dict[str, Any]:

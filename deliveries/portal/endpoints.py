@@ -27,6 +27,7 @@ from subscriptions.guards import targets
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.limits import rate_limit
 from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Hold
+from subscriptions.own_secrets import UnfitSecret
 
 COUNTED_UP_TO = 1000
 # Spans of the charts, the first one unless another is asked for.
@@ -130,7 +131,11 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     families = catalogue.families()
     form = forms.read(request.POST, endpoint=found) if request.method == "POST" else forms.of(found)
     if request.method == "POST" and not form.errors:
-        actions.update(found, dict(form.fields), actor=actor(request), why="")
+        try:
+            actions.update(found, dict(form.fields), actor=actor(request), why="")
+        except UnfitSecret as unfit:
+            form.errors["signature_scheme"] = str(unfit)
+            return form_page(request, consumer, form, families, title="Change endpoint", endpoint=found)
         return back_to(request, page_of(found), done="Saved. It holds for everything that goes out from now on.")
     return form_page(request, consumer, form, families, title="Change endpoint", endpoint=found)
 

@@ -23,6 +23,8 @@ class Signer:
     scheme: str
     secrets: tuple[str, ...]
     custom_headers: tuple[tuple[str, str], ...]
+    # A secret that the consumer brought need not begin with `whsec_`, so no answer tells by its look that it holds one.
+    has_unmarked_secret: bool
 
     def headers(
         self, *, event_id: str, attempt: int, body: bytes, user_agent: str, timestamp: int, traceparent: str | None
@@ -69,7 +71,12 @@ def signer(
     if previous_secret_encrypted is not None:
         secrets.append(opened(previous_secret_encrypted, "previous_secret_encrypted"))
     custom = orjson.loads(opened(headers_encrypted, "headers_encrypted")) if headers_encrypted else {}
-    return Signer(scheme=scheme, secrets=tuple(secrets), custom_headers=tuple(custom.items()))
+    return Signer(
+        scheme=scheme,
+        secrets=tuple(secrets),
+        custom_headers=tuple(custom.items()),
+        has_unmarked_secret=not all(secret.startswith("whsec_") for secret in secrets),
+    )
 
 
 def signer_of(delivery: Claimed) -> Signer:
@@ -101,8 +108,9 @@ def redacted(delivery: Claimed, request: Outgoing) -> Sequence[tuple[str, str]]:
 
 
 def without_secrets(delivery: Claimed, sent: Answered | Unanswered) -> Answered | Unanswered:
-    """Most endpoints send no header of their own, and their receivers know no secret but the one they verify with."""
-    if delivery.headers_encrypted or redact.looks_secret(sent):
+    """Most endpoints send no header of their own, and their receivers know no secret but the one they verify with,
+    which looks like a secret unless it was brought from elsewhere."""
+    if delivery.headers_encrypted or redact.looks_secret(sent) or signer_of(delivery).has_unmarked_secret:
         return signer_of(delivery).without_secrets(sent)
     return sent
 
