@@ -105,9 +105,7 @@ def published() -> QuerySet[EventType]:
     return EventType.objects.filter(declared_at__isnull=False, archived_at__isnull=True)
 
 
-def unknown_pattern(
-    patterns: Sequence[str], *, kept: Collection[str] = (), with_undeclared: bool = False
-) -> tuple[str, str | None] | None:
+def unknown_pattern(patterns: Sequence[str], *, kept: Collection[str] = ()) -> tuple[str, str | None] | None:
     """The first pattern that would match no event type, and the nearest name. `kept` ones are known already.
 
     Where nothing is published there is no catalogue to go by, and every name may be right.
@@ -115,8 +113,7 @@ def unknown_pattern(
     asked = [pattern for pattern in patterns if pattern != "*" and pattern not in kept]
     if not asked or not published().exists():
         return None
-    known = EventType.objects.filter(archived_at__isnull=True) if with_undeclared else published()
-    names = [*known.order_by("name").values_list("name", flat=True), *PLATFORM_TYPES]
+    names = [*published().order_by("name").values_list("name", flat=True), *PLATFORM_TYPES]
     taken_in = {pattern for name in names for pattern in patterns_for(name)}
     unknown = next((pattern for pattern in asked if pattern not in taken_in), None)
     if unknown is None:

@@ -1,6 +1,6 @@
 """Endpoints: how one is shown, what it can be told, and every route of theirs but their deliveries and statistics."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -15,10 +15,10 @@ from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import CheckUpOut, TrialOut, show_trial
 from deliveries.endpoint_tests import check_up, test_event
-from subscriptions import counting, endpoints, event_types
+from subscriptions import counting, endpoints
 from subscriptions.access.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 from subscriptions.actions import endpoints as creation
-from subscriptions.api.authentication import actor, caller, has_scope
+from subscriptions.api.authentication import actor, has_scope
 from subscriptions.api.describe import Operation, Page, Parameter, choices, id_of
 from subscriptions.api.fields import Flag, Metadata, Text, Whole, Why, WhyIn
 from subscriptions.api.pagination import PAGE, flag_of, page
@@ -36,7 +36,7 @@ from subscriptions.event_types import PATTERN, is_pattern
 from subscriptions.guards import targets
 from subscriptions.guards.headers import RefusedHeader, check_headers
 from subscriptions.guards.urls import RefusedTarget
-from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, Role, SignatureScheme
+from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, SignatureScheme
 from subscriptions.own_secrets import PRINTABLE, UnfitSecret
 
 _LONGEST_WAIT = 7 * 86_400
@@ -251,7 +251,7 @@ class EndpointList(ApiView):
             "create_endpoint",
             NewEndpointOut,
             status=201,
-            problems=("too_many_endpoints", "too_many_new_endpoints", "event_type_unknown"),
+            problems=("too_many_endpoints", "too_many_new_endpoints"),
         ),
     }
 
@@ -266,7 +266,6 @@ class EndpointList(ApiView):
         """Create an endpoint. The answer holds its signing secret, this once, unless you brought your own."""
         found = consumer_or_404(request, consumer)
         fields, why = fields_and_why(NewEndpointIn(data=body_object(request)))
-        _refuse_unknown_types(request, fields)
 
         def work() -> tuple[int, Any]:
             try:
@@ -296,7 +295,7 @@ class EndpointDetail(ApiView):
     fields = {"PATCH": EndpointIn}
     operations = {
         "GET": Operation("get_endpoint", EndpointOut),
-        "PATCH": Operation("update_endpoint", EndpointOut, problems=("event_type_unknown",)),
+        "PATCH": Operation("update_endpoint", EndpointOut),
         "DELETE": Operation("delete_endpoint", status=204, also={200: BacklogOut}),
     }
 
@@ -308,7 +307,6 @@ class EndpointDetail(ApiView):
         """Change an endpoint. Fields that are not sent stay as they are."""
         found = endpoint_or_404(request, endpoint)
         fields, why = fields_and_why(EndpointIn(data=body_object(request), partial=True))
-        _refuse_unknown_types(request, fields, kept=found.event_types)
         with _fitting_secret("/signature_scheme"):
             return Response(show_endpoint(actions.update(found, fields, actor=actor(request), why=why)))
 
@@ -453,20 +451,6 @@ class EndpointCheckUp(ApiView):
         with _sent_by_hand():
             report = manual_sends.run_check_up(found, actor=actor(request), why=why)
         return Response(_without_details(request, report))
-
-
-def _refuse_unknown_types(request: Request, fields: dict[str, Any], *, kept: Collection[str] = ()) -> None:
-    """A misspelt type would be waited for in vain. Who manages the catalogue may also name types that were only
-    emitted; consumers do not know of those."""
-    asked = fields.get("event_types", [])
-    found = event_types.unknown_pattern(asked, kept=kept, with_undeclared=caller(request).role != Role.CONSUMER)
-    if found is None:
-        return
-    pattern, near = found
-    advice = f"Did you mean `{near}`?" if near else "GET event-types/ lists the catalogue."
-    detail = f"`{pattern}` matches no event type of the catalogue. {advice}"
-    pointer = f"/event_types/{asked.index(pattern)}"
-    raise Problem(400, "event_type_unknown", detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
 def _shown(secret: str, fields: dict[str, Any]) -> str | None:

@@ -103,7 +103,9 @@ def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> Form:
     if not shape.is_valid():
         return replace(form, errors={name: _first(detail) for name, detail in shape.errors.items()})
     if unknown := unknown_pattern(patterns, kept=endpoint.event_types if endpoint else ()):
-        return replace(form, errors={"event_types": f"There is no event type {unknown[0]}. Pick from those below."})
+        name, near = unknown
+        advice = f"Did you mean {near}?" if near else "Pick from those below."
+        return replace(form, errors={"event_types": f"There is no event type {name}. {advice}"})
     fields = dict(shape.validated_data)
     if endpoint is not None and "headers" in fields and fields["headers"] == _old_headers(endpoint):
         del fields["headers"]

@@ -17,7 +17,7 @@ from django.utils import timezone
 from rest_framework.serializers import BaseSerializer
 
 from deliveries import replay
-from deliveries.api.endpoints import EndpointIn, RotateIn
+from deliveries.api.endpoints import EndpointIn, NewEndpointIn, RotateIn
 from deliveries.api.replays import ReplayIn
 from deliveries.endpoint_tests import check_up
 from deliveries.ingest import NewEvent
@@ -261,6 +261,8 @@ ENDPOINT = {
     "retry_schedule": Field((5, "x", True, {}, [], [None], ["5"], [1.5], [-1], [True], [604_801], [0] * 21)),
     "why": WHY,
 }
+# A secret that the caller brings. Signed with the scheme that an endpoint gets unless it names one.
+SECRET = text("x" * 15, "ü" * 20, "has\nlines" * 3, longest=256, blank=False, nullable=True)
 BAD_NAMES = ("a b", "a..b", ".a", "a.", "ä", "a.*", "*", "a\n")
 BAD_VERSION_NAMES: list[Any] = [None, 5, True, "", "a b", "a" * 65, "1\n", [], {}]
 BAD_SCHEMAS: list[Any] = [5, "x", True, [], {"type": "x"}, {"pattern": "("}, {"minimum": ""}, {"$ref": "#/nowhere"}]
@@ -304,10 +306,15 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "why": WHY,
     },
     ("portal-link", "POST"): {"why": WHY},
-    ("endpoints", "POST"): ENDPOINT,
+    ("endpoints", "POST"): {**ENDPOINT, "secret": SECRET},
     ("endpoint", "PATCH"): ENDPOINT,
     ("key-rotate", "POST"): {"overlap_seconds": whole(0, 604_800), "why": WHY},
-    ("rotate-secret", "POST"): {"overlap_seconds": whole(0, 604_800), "force": flag(), "why": WHY},
+    ("rotate-secret", "POST"): {
+        "overlap_seconds": whole(0, 604_800),
+        "force": flag(),
+        "secret": SECRET,
+        "why": WHY,
+    },
     ("pause", "POST"): {"why": WHY},
     ("resume", "POST"): {"why": WHY},
     ("test", "POST"): {
@@ -347,7 +354,7 @@ SHAPES: dict[str, type[BaseSerializer[Any]]] = {
     "consumers": ConsumerIn,
     "consumer": ConsumerIn,
     "keys": KeyIn,
-    "endpoints": EndpointIn,
+    "endpoints": NewEndpointIn,
     "endpoint": EndpointIn,
     "key-rotate": KeyRotateIn,
     "rotate-secret": RotateIn,
