@@ -1,9 +1,8 @@
 """The deployment (Dockerfile, .dockerignore, docker-compose.yml) fits the code it deploys. None of it needs Docker.
 
-No YAML parser is among our dependencies, so the compose file is read as text, and by Docker Compose where there is one.
+The compose file is also read as text, for what a parser would hide, and by Docker Compose where there is one.
 """
 
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.deployment import PROCESSES, command, without
 from webhooks_platform.local import programs
 from webhooks_platform.local.environment import read_options
 from webhooks_platform.local.folder import DataFolder
@@ -22,7 +22,6 @@ COMPOSE = (ROOT / "docker-compose.yml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 PROXY = (ROOT / "deploy/nginx.conf").read_text()
 SECRETS = ["SECRET_KEY", "ENCRYPTION_KEYS", "POSTGRES_PASSWORD", "VALKEY_PASSWORD"]
-PROCESSES = ["web", "deliveries", "background", "beat"]
 VALUES = dict.fromkeys(SECRETS, "given")
 
 
@@ -33,23 +32,9 @@ def services() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def command(service: str) -> list[str]:
-    """What it runs; `web` runs what the image says."""
-    own = re.search(r"command: (\[.*?\])", services()[service], re.DOTALL)
-    found = own or re.search(r"^CMD (.*)$", DOCKERFILE, re.MULTILINE)
-    assert found
-    words: list[str] = json.loads(found[1])
-    return words
-
-
 def environment() -> set[str]:
     block = COMPOSE.partition("x-environment: &environment\n")[2].partition("\n\n")[0]
     return set(re.findall(r"^  ([A-Z_]+):", block, re.MULTILINE))
-
-
-def without(words: list[str], *options: str) -> list[str]:
-    """The words but these options, each of which takes one value."""
-    return [word for before, word in zip(["", *words], words, strict=False) if not {word, before} & set(options)]
 
 
 @pytest.fixture(scope="module")
