@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -79,7 +80,7 @@ CLAIM_DUE = compact(f"""
         UPDATE deliveries_delivery
         SET state = {IN_FLIGHT}, attempt_count = attempt_count + 1, leased_by = %(lease_id)s
         WHERE id = ANY (ARRAY(SELECT id FROM picked))
-        RETURNING id, event_id, endpoint_id, attempt_count, round_base, ordering_key
+        RETURNING id, event_id, endpoint_id, attempt_count, round_base, ordering_key, due_at
     ), paid AS (
         UPDATE subscriptions_lane
         SET {spend_tokens("lane", "spent.count")}
@@ -95,7 +96,8 @@ CLAIM_DUE = compact(f"""
             THEN endpoint.previous_secret_encrypted END,
         lane.room, lane.is_well, claimed.ordering_key, endpoint.consumer_id,
         -- Lanes are picked from one after the other, so the last pick's may have been cut short by the limit.
-        claimed.endpoint_id IS NOT DISTINCT FROM (SELECT endpoint_id FROM picked OFFSET %(limit)s - 1)
+        claimed.endpoint_id IS NOT DISTINCT FROM (SELECT endpoint_id FROM picked OFFSET %(limit)s - 1),
+        claimed.due_at
     FROM claimed
     JOIN deliveries_event event ON event.id = claimed.event_id
     JOIN subscriptions_endpoint endpoint ON endpoint.id = claimed.endpoint_id
@@ -141,6 +143,9 @@ class Claimed(NamedTuple):
     consumer_id: UUID
     # The claim's limit was reached at this endpoint, so it may have more than it was given.
     is_cut: bool
+    # With the number, it tells this claim from all others of the delivery: one that goes back unsent gives its number
+    # back, but is due at another time then (pump/release.py).
+    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Step: settle. Many outcomes at once: attempts are recorded, deliveries move on, endpoints' health follows.
 
 Every move is guarded by the state and the attempt's number. A worker that comes back late, after its deliveries were
-claimed again, finds another number and changes nothing.
+claimed again, finds another number and changes nothing. Only a delivery that was never sent gives its number back
+(pump/release.py), and it has no outcome that could come here.
 
 Healthy endpoints take one statement for the whole batch. Where an endpoint fails or recovers, its lane is locked first
 and written after the deliveries have moved, in the same transaction, in the lock order that sql/fragments.py states.
@@ -184,6 +185,8 @@ class Outcome(NamedTuple):
     error_detail: str | None = None
     response_headers: Sequence[tuple[str, str]] | None = None
     response_body: bytes | None = None
+    # When a delivery that goes back unsent was due (pump/release.py).
+    claimed_due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
     explore(Bounds(...))  # every state that can be reached, or the shortest story that breaks a promise
 
 A state is a tuple of plain values and each rule below is one statement of the product: claim.py (lock the lane, count,
-take), settle.py (guarded by state and attempt number), sweep.py (expired leases), replay.py (a new round, and taking it
-back), lifecycle.py (pause, resume). What the model leaves out: time, health, rate limits, more than one endpoint.
+take), settle.py (guarded by state and attempt number), pump/release.py (what could not be sent goes back with its
+number), sweep.py (expired leases), replay.py (a new round, and taking it back), lifecycle.py (pause, resume). What the
+model leaves out: time, health, rate limits, more than one endpoint.
 
 `Guards` are the product's decisions, one by one. With any of them taken out, `explore` finds a story that breaks a
 promise: tests/unit/deliveries/test_ledger_model.py holds both.
@@ -32,6 +33,7 @@ class Delivery(NamedTuple):
     # What a replay job changed, so that cancelling it can take that back: the state and the base before.
     put_back: tuple[str, int] | None = None
     was_answered: bool = False  # the receiver has answered 2xx at least once
+    due: int = 0  # its due time: another one each time it goes back unsent
 
 
 class Held(NamedTuple):
@@ -40,6 +42,9 @@ class Held(NamedTuple):
     place: int
     number: int
     answer: bool | None = None  # None while the request is under way
+    due: int = 0
+    is_unsent: bool = False  # the machine is out of files, for example: there will be no answer
+    is_lost: bool = False  # the sweep has put it back, and the worker does not know
 
 
 class Worker(NamedTuple):
@@ -55,6 +60,7 @@ class State(NamedTuple):
     workers: tuple[Worker, ...]
     paused: bool = False
     replays: int = 0
+    shortages: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class Guards:
 
     settle_checks_the_number: bool = True
     settle_checks_the_state: bool = True
+    release_checks_the_due_time: bool = True
     claim_counts_under_the_lock: bool = True
     claim_looks_at_the_cap: bool = True
     sweep_runs: bool = True
@@ -80,6 +87,9 @@ class Bounds:
     ordered: bool = False  # all deliveries share one ordering key
     replays: int = 0
     pauses: bool = False
+    shortages: int = 0  # so often a claimed delivery cannot be sent
+    # Whether the database's answer to a write may get lost, so that its worker writes again.
+    writes_come_twice: bool = False
     # Whether others may act between a claim's lock, its count and its taking. If not, there are far fewer states.
     claim_in_steps: bool = False
     guards: Guards = field(default_factory=Guards)
@@ -126,6 +136,7 @@ def _steps(state: State, bounds: Bounds) -> Iterator[Step]:
         yield from _claim(state, bounds, place)
         yield from _answer(state, place)
         yield from _settle(state, bounds, place)
+        yield from _release(state, bounds, place)
         yield from _lease(state, place)
     yield from _sweep(state, bounds)
     yield from _replay(state, bounds)
@@ -168,7 +179,7 @@ def _take(state: State, bounds: Bounds, place: int, *, room: int) -> Iterator[St
         return
     taken = state.deliveries[due[0]]
     row = taken._replace(state=IN_FLIGHT, attempt_count=taken.attempt_count + 1, leased_by=place)
-    held = idle._replace(held=worker.held | {Held(due[0], row.attempt_count)})
+    held = idle._replace(held=worker.held | {Held(due[0], row.attempt_count, due=row.due)})
     yield f"w{place} claims d{due[0]}", _with_worker(_with_row(state, due[0], row), place, held)
 
 
@@ -176,7 +187,7 @@ def _answer(state: State, place: int) -> Iterator[Step]:
     """The receiver answers; the worker knows it and has written nothing yet."""
     worker = state.workers[place]
     for held in worker.held:
-        if held.answer is None:
+        if held.answer is None and not held.is_unsent:
             for answer, word in ((True, "2xx"), (False, "500")):
                 knows = worker._replace(held=worker.held - {held} | {held._replace(answer=answer)})
                 row = state.deliveries[held.place]
@@ -190,13 +201,39 @@ def _settle(state: State, bounds: Bounds, place: int) -> Iterator[Step]:
     for held in worker.held:
         if held.answer is None:
             continue
-        done = _with_worker(state, place, worker._replace(held=worker.held - {held}))
         row = state.deliveries[held.place]
         right_state = row.state == IN_FLIGHT or not bounds.guards.settle_checks_the_state
         right_number = row.attempt_count == held.number or not bounds.guards.settle_checks_the_number
+        written = state
         if right_state and right_number:
-            done = _moved(done, bounds, held.place, number=held.number, answer=held.answer)
-        yield f"w{place} settles d{held.place}", done
+            written = _moved(state, bounds, held.place, number=held.number, answer=held.answer)
+        yield from _done(written, bounds, place, held, f"w{place} settles d{held.place}")
+
+
+def _release(state: State, bounds: Bounds, place: int) -> Iterator[Step]:
+    """What cannot be sent goes back as if it had never been claimed, number and all."""
+    worker = state.workers[place]
+    for held in worker.held:
+        row = state.deliveries[held.place]
+        if held.answer is None and not held.is_unsent and state.shortages < bounds.shortages:
+            unsent = worker._replace(held=worker.held - {held} | {held._replace(is_unsent=True)})
+            short = _with_worker(state, place, unsent)._replace(shortages=state.shortages + 1)
+            yield f"w{place} cannot send d{held.place}", short
+        if held.is_unsent:
+            is_this_claim = row.due == held.due or not bounds.guards.release_checks_the_due_time
+            written = state
+            if row.state == IN_FLIGHT and row.attempt_count == held.number and is_this_claim:
+                back = row._replace(state=PENDING, attempt_count=row.attempt_count - 1, leased_by=None, due=row.due + 1)
+                written = _with_row(state, held.place, back)
+            yield from _done(written, bounds, place, held, f"w{place} gives d{held.place} back")
+
+
+def _done(state: State, bounds: Bounds, place: int, held: Held, name: str) -> Iterator[Step]:
+    """The worker forgets what it has written, once it knows that it has."""
+    worker = state.workers[place]
+    yield name, _with_worker(state, place, worker._replace(held=worker.held - {held}))
+    if bounds.writes_come_twice:
+        yield f"{name} and does not hear of it", state
 
 
 def _lease(state: State, place: int) -> Iterator[Step]:
@@ -216,7 +253,22 @@ def _sweep(state: State, bounds: Bounds) -> Iterator[Step]:
         holder = row.leased_by
         is_lost = holder == NOBODY or (holder is not None and not state.workers[holder].lease_is_alive)
         if row.state == IN_FLIGHT and is_lost:
-            yield f"the sweep finds d{place}", _moved(state, bounds, place, number=row.attempt_count, answer=False)
+            swept = _moved(state, bounds, place, number=row.attempt_count, answer=False)
+            yield f"the sweep finds d{place}", swept._replace(workers=_unknowing(state, place, row))
+
+
+def _unknowing(state: State, place: int, row: Delivery) -> tuple[Worker, ...]:
+    """The workers, one of which may still hold what the sweep has just put back."""
+    this = (place, row.attempt_count, row.due)
+    return tuple(
+        worker._replace(
+            held=frozenset(
+                held._replace(is_lost=True) if (held.place, held.number, held.due) == this else held
+                for held in worker.held
+            )
+        )
+        for worker in state.workers
+    )
 
 
 def _replay(state: State, bounds: Bounds) -> Iterator[Step]:
@@ -299,6 +351,17 @@ def _delivered_was_answered(state: State, bounds: Bounds) -> bool:
     return all(row.was_answered for row in state.deliveries if row.state == DELIVERED)
 
 
+def _sent_means_in_flight(state: State, bounds: Bounds) -> bool:
+    """Or else another worker could send it at the same time, beyond the cap and out of order."""
+    return all(
+        row.state == IN_FLIGHT and (row.attempt_count, row.due) == (held.number, held.due)
+        for worker in state.workers
+        for held in worker.held
+        if held.answer is None and not held.is_unsent and not held.is_lost
+        for row in [state.deliveries[held.place]]
+    )
+
+
 def _one_live_head_per_key(state: State, bounds: Bounds) -> bool:
     heads = sum(row.state not in FINISHED and not row.blocked for row in state.deliveries)
     return not bounds.ordered or heads <= 1
@@ -328,6 +391,7 @@ PROMISES: tuple[tuple[str, Callable[[State, Bounds], bool]], ...] = (
     ("one live delivery per ordering key", _one_live_head_per_key),
     ("what waits has somebody to wait for", _nobody_waits_behind_nobody),
     ("each key's deliveries go in sequence", _sequence_is_kept),
+    ("what is being sent is in flight, unless it was taken for lost", _sent_means_in_flight),
 )
 REST = "whatever was accepted can still be delivered or become a dead letter"
 

@@ -94,6 +94,7 @@ def _unsent(delivery: Claimed, reason: str, *, detail: str | None = None) -> Out
         url=delivery.url,
         error_kind=reason,
         error_detail=detail,
+        claimed_due_at=delivery.due_at,
     )
 
 

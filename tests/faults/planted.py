@@ -62,6 +62,13 @@ PLANTS = {
             tests=(PROPERTIES,),
         ),
         Plant(
+            "release-guard",
+            "a delivery given back twice takes it from whoever has claimed it in between",
+            (Edit("deliveries/pump/release.py", "\n        AND delivery.due_at = given.due_at", ""),),
+            tests=(PROPERTIES,),
+            blind={"harness": "it would have to lose the answer to a commit, and to run out of files at the same time"},
+        ),
+        Plant(
             "sweep-off",
             "nobody puts back what dead workers held",
             (

@@ -10,6 +10,7 @@ More of it, drawn anew each time: LEDGER_EXAMPLES=500 pytest tests/integration/d
 import asyncio
 import os
 from collections.abc import Awaitable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -30,6 +31,7 @@ from psycopg import AsyncConnection
 from deliveries import lifecycle, replay, sweep, tasks
 from deliveries.claim import Claim, Claimed, claim, renew_lease
 from deliveries.models import Attempt, Delivery, Event, Lease, OrderingKey, Replay
+from deliveries.pump.release import SHORTAGE, release
 from deliveries.replay import Filter
 from deliveries.settle import settle
 from subscriptions import consumers, ids
@@ -53,6 +55,8 @@ class Worker:
         self.connection = connection
         self.lease_id = ids.new_uuid()
         self.held: list[Claimed] = []
+        # Given back unsent, and the worker does not know that this was written.
+        self.unheard: list[Claimed] = []
 
 
 class Ledger(RuleBasedStateMachine):
@@ -116,6 +120,33 @@ class Ledger(RuleBasedStateMachine):
         settled = self._run(settle(worker.connection, outcomes, breaker=tasks.breaker()))
         assert settled.moved == awaited & {(each.id, each.number) for each in chosen}
 
+    @precondition(lambda self: self._somebody_holds())
+    @rule(data=st.data(), heard=st.booleans())
+    def a_worker_cannot_send_what_it_holds(self, data: st.DataObject, heard: bool) -> None:
+        """It goes back, and a second later it is due again."""
+        worker = self._holder(data)
+        chosen = worker.held.pop()
+        self._release(worker, chosen)
+        Delivery.objects.filter(state="pending", due_at__gt=_now()).update(due_at=F("due_at") - timedelta(seconds=1))
+        if not heard:
+            worker.unheard.append(chosen)
+
+    @precondition(lambda self: any(worker.unheard for worker in self.workers))
+    @rule(place=WORKERS)
+    def a_worker_gives_back_what_it_gave_back_before(self, place: int) -> None:
+        """By now somebody else may have claimed it, under the same number."""
+        worker = self.workers[place]
+        while worker.unheard:
+            self._release(worker, worker.unheard.pop())
+
+    def _release(self, worker: Worker, claimed: Claimed) -> None:
+        row = Delivery.objects.filter(id=claimed.id, state="in_flight")
+        this_claim = row.filter(attempt_count=claimed.number, due_at=claimed.due_at).exists()
+        before = row.exists()
+        outcome = unanswered(claimed)._replace(error_kind=SHORTAGE, claimed_due_at=claimed.due_at)
+        self._run(release(worker.connection, [outcome]))
+        assert row.exists() == (before and not this_claim)
+
     @rule(place=WORKERS)
     def a_lease_runs_out(self, place: int) -> None:
         """The worker goes on, and does not know."""
@@ -138,7 +169,7 @@ class Ledger(RuleBasedStateMachine):
     def a_worker_dies_and_another_starts(self, place: int) -> None:
         worker = self.workers[place]
         self._renew(worker, seconds=-1)
-        worker.held, worker.lease_id = [], ids.new_uuid()
+        worker.held, worker.unheard, worker.lease_id = [], [], ids.new_uuid()
         self._renew(worker, seconds=60)
 
     @rule(place=WORKERS)

@@ -11,6 +11,7 @@ TWO_WORKERS = Bounds(deliveries=2, cap=1, schedule=2)
 CLAIM_IN_STEPS = Bounds(deliveries=2, cap=1, schedule=1, claim_in_steps=True)
 IN_ORDER = Bounds(deliveries=3, cap=2, schedule=1, ordered=True)
 REPLAYED = Bounds(deliveries=1, cap=1, schedule=1, replays=1, pauses=True)
+OUT_OF_FILES = Bounds(deliveries=1, cap=1, schedule=2, shortages=2, writes_come_twice=True)
 REPLAYED_IN_ORDER = Bounds(deliveries=2, cap=2, schedule=1, ordered=True, replays=1)
 
 
@@ -22,8 +23,9 @@ REPLAYED_IN_ORDER = Bounds(deliveries=2, cap=2, schedule=1, ordered=True, replay
         (IN_ORDER, 6_048),
         (REPLAYED, 1_328),
         (REPLAYED_IN_ORDER, 11_424),
+        (OUT_OF_FILES, 29_884),
     ],
-    ids=["two workers", "claim in steps", "in order", "replayed", "replayed in order"],
+    ids=["two workers", "claim in steps", "in order", "replayed", "replayed in order", "out of files"],
 )
 def test_every_state_within_bounds_keeps_every_promise(bounds: Bounds, states: int) -> None:
     assert explore(bounds) == states
@@ -34,6 +36,7 @@ def test_every_state_within_bounds_keeps_every_promise(bounds: Bounds, states: i
     [
         (TWO_WORKERS, "settle_checks_the_number", "each attempt is recorded once"),
         (TWO_WORKERS, "settle_checks_the_state", "each attempt is recorded once"),
+        (OUT_OF_FILES, "release_checks_the_due_time", "what is being sent is in flight, unless it was taken for lost"),
         (CLAIM_IN_STEPS, "claim_counts_under_the_lock", "never more in flight than the cap"),
         (TWO_WORKERS, "claim_looks_at_the_cap", "never more in flight than the cap"),
         (TWO_WORKERS, "sweep_runs", REST),

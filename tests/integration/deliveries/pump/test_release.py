@@ -1,7 +1,9 @@
 """deliveries/pump/release.py and redact.py: secrets that do not open, and secrets that come back."""
 
+import asyncio
 import base64
 import logging
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -9,11 +11,23 @@ from pytest_django import Settings
 
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
+from deliveries.pump.attempt import attempt
+from deliveries.pump.release import LOCKED, PAUSE_SECONDS, release
 from subscriptions import endpoints
 from subscriptions.models import AuditEntry, CheckUp, Consumer, Lane
 from tests.conftest import Api, PumpRunner
 from tests.receiver import Receiver, Reply
-from tests.walk import accept, answered, claim_for, new_endpoint, pass_time, settle_all, states
+from tests.walk import (
+    accept,
+    answered,
+    answering,
+    claim_for,
+    new_endpoint,
+    pass_time,
+    settle_all,
+    states,
+    with_connection,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,6 +81,31 @@ def test_with_a_missing_key_the_backlog_waits_behind_a_closed_lane_and_others_go
     assert states(locked) == ["pending"] * 20
     assert Delivery.objects.filter(endpoint=locked, attempt_count__gt=0).count() == 0
     settings.ENCRYPTION_KEYS = keys
+
+
+def test_a_release_that_comes_again_does_not_touch_a_newer_claim_of_the_same_number(
+    acme: Consumer, settings: Settings
+) -> None:
+    """Regression: its answer lost, a release was repeated after another worker had claimed the delivery anew."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    keys = settings.ENCRYPTION_KEYS
+    settings.ENCRYPTION_KEYS = [OTHER_KEY]
+    [first] = claim_for(endpoint).deliveries
+    unsent = asyncio.run(attempt(first, transport=answering(), schedule=[0], user_agent="test", is_well=lambda _: True))
+    settings.ENCRYPTION_KEYS = keys
+    with_connection(partial(release, outcomes=[unsent]))
+    assert states(endpoint) == ["pending"]
+    pass_time(seconds=PAUSE_SECONDS[LOCKED])
+    [newer] = claim_for(endpoint).deliveries
+    assert newer.number == first.number
+
+    with_connection(partial(release, outcomes=[unsent]))
+
+    assert states(endpoint) == ["in_flight"]
+    settle_all(answered(newer))
+    assert states(endpoint) == ["delivered"]
+    assert list(Attempt.objects.values_list("number", "status_code")) == [(1, 200)]
 
 
 def test_with_a_missing_key_and_an_open_breaker_the_lane_closes_after_the_first_delivery(
