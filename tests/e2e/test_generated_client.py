@@ -84,7 +84,7 @@ def test_a_generated_client_walks_the_readmes_way(
     paid = {"name": "invoice.paid", "description": "Paid.", "versions": [version]}
     call("create_event_type", status=201, body=("NewEventTypeRequest", paid))
     wanted = {"url": receiver.url, "event_types": ["invoice.*"]}
-    endpoint = call("create_endpoint", "acme", status=201, body=("EndpointRequest", wanted)).parsed
+    endpoint = call("create_endpoint", "acme", status=201, body=("NewEndpointRequest", wanted)).parsed
 
     # Emitted twice with one key, it is one event.
     event = {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 4999}, "ordering_key": "4711"}
