@@ -48,7 +48,7 @@ CLAIM_DUE = compact(f"""
     -- 4. paid: tokens are spent; a lane that ran out of them closes until the next one is there.
     WITH lane AS (
         -- `least` passes over nulls: no allowance means the whole cap, no rate means no bucket.
-        SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AS is_well,
+        SELECT endpoint.id, lane.failure_count = 0 AND lane.allowance IS NULL AND NOT lane.recovery_owed AS is_well,
             least(endpoint.max_in_flight, lane.allowance) - (
                 SELECT count(*) FROM deliveries_delivery
                 WHERE endpoint_id = endpoint.id AND state = {IN_FLIGHT}

@@ -268,6 +268,7 @@ class NoticeKind(models.TextChoices):
     BREAKER_OPENED = "breaker_opened"
     BREAKER_CLOSED = "breaker_closed"
     WARNING = "warning"
+    LAST_WARNING = "last_warning"  # a day before it is disabled
     DISABLED = "disabled"
     RECOVERED = "recovered"
     PAUSED = "paused"
@@ -287,7 +288,7 @@ class Notice(models.Model):
     kind = models.CharField(max_length=16, choices=NoticeKind)
     reason = models.CharField(max_length=255)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    # When it went out to the operator and the consumer's contact; at once for kinds that nobody is told of.
+    # When it went out as events and was noted for mail; at once for kinds that nobody is told of.
     announced_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

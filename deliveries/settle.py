@@ -102,7 +102,8 @@ LOCK_ENDPOINTS = """
 
 LOCK_LANES = """
     SELECT lane.endpoint_id, endpoint.max_in_flight, lane.opens_at, lane.failure_count, lane.failing_since,
-        lane.last_failure_at, lane.breaker_open, lane.cooldown_seconds, lane.allowance, lane.warning_count
+        lane.last_failure_at, lane.breaker_open, lane.cooldown_seconds, lane.allowance, lane.warning_count,
+        lane.recovery_owed
     FROM subscriptions_lane lane
     JOIN subscriptions_endpoint endpoint ON endpoint.id = lane.endpoint_id
     WHERE lane.endpoint_id = ANY (%(endpoint_ids)s)
@@ -138,14 +139,16 @@ WRITE_LANES = """
     UPDATE subscriptions_lane lane
     SET opens_at = given.opens_at, failure_count = given.failure_count, failing_since = given.failing_since,
         last_failure_at = given.last_failure_at, breaker_open = given.breaker_open,
-        cooldown_seconds = given.cooldown_seconds, allowance = given.allowance, warning_count = given.warning_count
+        cooldown_seconds = given.cooldown_seconds, allowance = given.allowance, warning_count = given.warning_count,
+        recovery_owed = given.recovery_owed
     FROM unnest(
         %(endpoint_ids)s::uuid[], %(opens_ats)s::timestamptz[], %(failure_counts)s::int[],
         %(failing_sinces)s::timestamptz[], %(last_failure_ats)s::timestamptz[], %(breaker_opens)s::bool[],
-        %(cooldowns)s::int[], %(allowances)s::int[], %(warning_counts)s::int[]
+        %(cooldowns)s::int[], %(allowances)s::int[], %(warning_counts)s::int[],
+        %(recoveries_owed)s::bool[]
     ) AS given (
         endpoint_id, opens_at, failure_count, failing_since, last_failure_at, breaker_open, cooldown_seconds,
-        allowance, warning_count
+        allowance, warning_count, recovery_owed
     )
     WHERE lane.endpoint_id = given.endpoint_id
 """
@@ -366,6 +369,7 @@ def _lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
         "cooldowns": [lane.cooldown_seconds for lane in lanes],
         "allowances": [lane.allowance for lane in lanes],
         "warning_counts": [lane.warning_count for lane in lanes],
+        "recoveries_owed": [lane.recovery_owed for lane in lanes],
     }
 
 

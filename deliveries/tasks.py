@@ -29,7 +29,7 @@ from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
 from deliveries.sql import clock
 from deliveries.statistics import rollup, totals
-from deliveries.upkeep import announce, heartbeat, overdue, retention
+from deliveries.upkeep import announce, heartbeat, mail, overdue, retention
 from subscriptions.guards.targets import policy
 
 logger = logging.getLogger(__name__)
@@ -105,6 +105,13 @@ def take_care() -> None:
 def announce_notices() -> None:
     """Tells operators and consumers what happened to endpoints and deliveries."""
     announce.announce_next()
+
+
+@shared_task(name="deliveries.upkeep.mail", ignore_result=True)
+@one_at_a_time
+def send_mail() -> None:
+    """Sends what recipients of mail are owed."""
+    mail.send_due()
 
 
 @shared_task(name="deliveries.fold_counts", ignore_result=True)

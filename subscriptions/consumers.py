@@ -6,7 +6,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from subscriptions import ids
+from subscriptions import ids, mail_recipients
 from subscriptions.access import key_tree
 from subscriptions.models import ApiKey, Consumer, Endpoint
 
@@ -36,7 +36,9 @@ def create(
 ) -> Consumer:
     try:
         with transaction.atomic():
-            return Consumer.objects.create(uid=uid, name=name, contact_email=contact_email, metadata=metadata or {})
+            made = Consumer.objects.create(uid=uid, name=name, contact_email=contact_email, metadata=metadata or {})
+            mail_recipients.follow_contact(made)
+            return made
     except IntegrityError:
         raise UidTaken from None
 
@@ -48,6 +50,9 @@ def update(consumer: Consumer, changes: dict[str, Any]) -> Consumer | None:
         with transaction.atomic():
             if changes and not living.update(**changes):
                 return None
+            if "contact_email" in changes:
+                consumer.contact_email = changes["contact_email"]
+                mail_recipients.follow_contact(consumer)
     except IntegrityError:
         raise UidTaken from None
     for field, value in changes.items():

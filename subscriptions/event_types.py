@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from subscriptions.models import Endpoint, EventType, EventTypeVersion
+from subscriptions.models import Endpoint, EventType, EventTypeVersion, MailKind
 from subscriptions.schemas.compiled import SchemaRefused, compiled
 
 _SEGMENT = r"[A-Za-z0-9_\-]+"
@@ -19,6 +19,14 @@ PATTERN = re.compile(rf"\*|{_SEGMENT}(\.{_SEGMENT})*(\.\*)?")
 MAX_NAME_LENGTH = 255
 # What the platform itself tells of (deliveries/upkeep/announce.py), whatever the catalogue holds.
 PLATFORM_TYPES = ("endpoint.warning", "endpoint.disabled", "endpoint.recovered", "delivery.dead")
+# What a consumer hears of its own endpoints, only where an endpoint asks for it by name: `*` does not take these in.
+NOTIFICATION_TYPES = {
+    MailKind.FAILING: "notification.endpoint_failing",
+    MailKind.DISABLING: "notification.endpoint_disabling",
+    MailKind.DISABLED: "notification.endpoint_disabled",
+    MailKind.RECOVERED: "notification.endpoint_recovered",
+}
+_NAMED_ONLY = frozenset(NOTIFICATION_TYPES.values())
 # A misspelt name is compared with so many, so that no catalogue makes a refusal slow.
 _MOST_COMPARED = 1000
 
@@ -42,7 +50,7 @@ def patterns_for(name: str) -> tuple[str, ...]:
     """Every pattern that takes in this event type: `a.b.c` is matched by `a.b.c`, `a.b.*`, `a.*` and `*`."""
     segments = name.split(".")
     wider = [".".join(segments[:count]) + ".*" for count in range(len(segments) - 1, 0, -1)]
-    return name, *wider, "*"
+    return (name, *wider) if name in _NAMED_ONLY else (name, *wider, "*")
 
 
 class NameTaken(Exception):
@@ -113,7 +121,7 @@ def unknown_pattern(patterns: Sequence[str], *, kept: Collection[str] = ()) -> t
     asked = [pattern for pattern in patterns if pattern != "*" and pattern not in kept]
     if not asked or not published().exists():
         return None
-    names = [*published().order_by("name").values_list("name", flat=True), *PLATFORM_TYPES]
+    names = [*published().order_by("name").values_list("name", flat=True), *PLATFORM_TYPES, *_NAMED_ONLY]
     taken_in = {pattern for name in names for pattern in patterns_for(name)}
     unknown = next((pattern for pattern in asked if pattern not in taken_in), None)
     if unknown is None:

@@ -34,6 +34,59 @@ class Consumer(models.Model):
         return ids.show("con", self.id)
 
 
+class MailKind(models.TextChoices):
+    FAILING = "failing"
+    DISABLING = "disabling"
+    DISABLED = "disabled"
+    RECOVERED = "recovered"
+
+
+def _every_mail_kind() -> list[str]:
+    return list(MailKind.values)
+
+
+class MailRecipient(models.Model):
+    """An address that hears by mail what happens to a consumer's endpoints, and what waits to be told there."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE, related_name="mail_recipients", db_index=False)
+    # In lower case.
+    email = models.EmailField()
+    kinds = ArrayField(models.CharField(max_length=16, choices=MailKind), default=_every_mail_kind)
+    # The address that the producer named: it needs no confirmation, and goes when another one is named.
+    is_contact = models.BooleanField(default=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # When the confirmation was asked for, and given. Nothing else is sent before.
+    asked_at = models.DateTimeField(null=True, blank=True)
+    confirmed_at = models.DateTimeField(null=True, blank=True)
+    # When its owner wanted no more.
+    stopped_at = models.DateTimeField(null=True, blank=True)
+    # No mail goes there before this time: the last one was a moment ago, failed, or is on its way.
+    opens_at = models.DateTimeField(db_default=Now())
+    failure_count = models.PositiveSmallIntegerField(default=0)
+    # The notices that the next mail tells of.
+    owed_notices = ArrayField(models.UUIDField(), default=list, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["consumer", "email"], name="mail_recipient_once")]
+        indexes = [
+            # deliveries/upkeep/mail.py: who is owed a mail.
+            models.Index(fields=["opens_at"], condition=~Q(owed_notices=[]), name="mail_recipient_owed"),
+            models.Index(
+                fields=["opens_at"],
+                condition=Q(asked_at__isnull=True, confirmed_at__isnull=True),
+                name="mail_recipient_unasked",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} of {ids.show('con', self.consumer_id)}"
+
+    @property
+    def public_id(self) -> str:
+        return ids.show("rcp", self.id)
+
+
 class Role(models.TextChoices):
     PRODUCER = "producer"  # emits events, manages consumers and event types
     CONSUMER = "consumer"  # everything of one consumer, nothing else
@@ -232,6 +285,8 @@ class Lane(models.Model):
     allowance = models.PositiveIntegerField(null=True, blank=True)
     # How many warnings about this run of failures went out.
     warning_count = models.PositiveSmallIntegerField(default=0)
+    # People were told that it fails or was disabled: they are owed the news of its recovery, whoever resumes it.
+    recovery_owed = models.BooleanField(default=False, db_default=False)
     # The rate limit's bucket. The claim and tests (places.py) take from it, under its lock; tests on credit.
     tokens = models.FloatField(default=0)
     tokens_at = models.DateTimeField(db_default=Now())

@@ -30,6 +30,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
         ("E009", _fail_points),
         ("E010", _portal),
         ("E011", _metrics_token),
+        ("E012", _public_url),
     ]
     return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
 
@@ -56,6 +57,14 @@ def _portal() -> Iterator[Finding]:
                 f"PORTAL_FRAME_ORIGINS holds {origin!r}, which is no origin.",
                 "Write scheme and host and nothing else, like https://app.example.com.",
             )
+
+
+def _public_url() -> Iterator[Finding]:
+    if settings.PUBLIC_URL and re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+", settings.PUBLIC_URL) is None:
+        yield (
+            f"PUBLIC_URL is {settings.PUBLIC_URL!r}, which is no origin.",
+            "Write scheme and host and nothing else, like https://webhooks.example.com.",
+        )
 
 
 def _secret_key() -> Iterator[Finding]:
@@ -118,6 +127,9 @@ def _limits() -> Iterator[Finding]:
         "MAX_BATCH_EVENTS": (1, 10_000),
         "MAX_PAGE_BODY_BYTES": (1024, 64 * 1024 * 1024),
         "WEB_SLOTS": (1, 500),
+        "NOTIFICATION_MINUTES": (1, 1440),
+        "MAX_MAIL_RECIPIENTS_PER_CONSUMER": (1, 1000),
+        "EMAIL_TIMEOUT": (1, 240),
         "FEED_MAX_WAITING": (0, 400),
         "FEED_MAX_WAITING_PER_CONSUMER": (0, 400),
         "REQUEST_BODY_TIMEOUT_SECONDS": (0.1, 300),

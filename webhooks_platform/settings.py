@@ -281,6 +281,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expiration": 5},
     },
     "take-care": {"task": "deliveries.take_care", "schedule": 10, "options": {"expiration": 30}},
+    "mail": {"task": "deliveries.upkeep.mail", "schedule": 10, "options": {"expiration": 30}},
     "fold-counts": {"task": "deliveries.fold_counts", "schedule": 2, "options": {"expiration": 10}},
     "forget": {"task": "deliveries.forget", "schedule": 600, "options": {"expiration": 600}},
     "forget-answers": {"task": "subscriptions.forget_answers", "schedule": 600, "options": {"expiration": 600}},
@@ -294,8 +295,17 @@ CELERY_BEAT_SCHEDULE = {
 # The uid of the consumer whose endpoints receive endpoint.warning, endpoint.disabled, endpoint.recovered and
 # delivery.dead as webhooks. Nothing is sent while there is no such consumer.
 OPERATOR_CONSUMER = env.str("OPERATOR_CONSUMER", default="operator")
-# Where mail to consumers' contacts leaves; without EMAIL_URL it is written to the log.
+# Where people reach this deployment, like https://webhooks.example.com: for links in mail. Without it, mail holds none,
+# and goes to the contacts that producers named, since nobody else can be asked for consent.
+PUBLIC_URL = env.str("PUBLIC_URL", default="").rstrip("/")
+# A recipient gets at most one mail in so many minutes; what happens meanwhile is in the next one.
+NOTIFICATION_MINUTES = env.int("NOTIFICATION_MINUTES", default=10)
+# Addresses that hear about one consumer's endpoints, and how many may be added to them within a day.
+MAX_MAIL_RECIPIENTS_PER_CONSUMER = env.int("MAX_MAIL_RECIPIENTS_PER_CONSUMER", default=10)
+# Where mail to consumers leaves; without EMAIL_URL it is written to the log.
 vars().update(env.email_url("EMAIL_URL", default="consolemail://"))
+# How long a mail server may take to answer (seconds).
+EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT", default=20)
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="webhooks@localhost")
 
 # ── Retention (days) ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from uuid import UUID
 from deliveries.browse.source import fetch
 from deliveries.models import Event
 from subscriptions import ids
+from subscriptions.event_types import NOTIFICATION_TYPES
 
 WINDOW = 50_000
 # Whether an event has a delivery in some state is asked of each of its consumer's endpoints.
@@ -44,7 +45,7 @@ IN_STATE = """EXISTS (
 """Whether one of its deliveries is in this state."""
 
 MISSED = """c.body IS NOT NULL AND (
-    '*' = ANY (%(patterns)s::text[]) OR c.type = ANY (%(patterns)s::text[])
+    '*' = ANY (%(patterns)s::text[]) AND c.type <> ALL (%(named_only)s::text[]) OR c.type = ANY (%(patterns)s::text[])
     OR EXISTS (SELECT FROM unnest(%(families)s::text[]) AS family (start) WHERE starts_with(c.type, family.start))
 ) AND NOT EXISTS (
     SELECT FROM deliveries_delivery WHERE endpoint_id = %(missed_by)s AND event_id = c.id
@@ -201,6 +202,7 @@ def _source(wanted: EventFilter) -> _Source:
     if wanted.missed_by is not None:
         families = [pattern[:-1] for pattern in wanted.patterns if pattern.endswith(".*")]
         source.given |= {"missed_by": wanted.missed_by, "patterns": list(wanted.patterns), "families": families}
+        source.given["named_only"] = sorted(NOTIFICATION_TYPES.values())
         source.narrow.append(MISSED)
         source.window = _WINDOW_OF_MISSED
     _add_times(source, wanted)

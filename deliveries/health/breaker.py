@@ -41,10 +41,11 @@ class Lane:
     cooldown_seconds: int
     allowance: int | None
     warning_count: int
+    recovery_owed: bool
 
     @property
     def is_well(self) -> bool:
-        return self.failure_count == 0 and self.allowance is None
+        return self.failure_count == 0 and self.allowance is None and not self.recovery_owed
 
 
 class Signal(NamedTuple):
@@ -70,7 +71,7 @@ def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datet
     changes: list[tuple[NoticeKind, str]] = []
     disable_reason = None
     for signal in signals:
-        was_open, was_failing = lane.breaker_open, lane.warning_count > 0
+        was_open, owed_recovery = lane.breaker_open, lane.recovery_owed
         if signal.succeeded is not None:
             lane = _after_success(lane) if signal.succeeded else _after_failure(lane, breaker=breaker, now=now)
         if signal.pause is not None:
@@ -79,7 +80,7 @@ def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datet
             changes.append((NoticeKind.BREAKER_OPENED, f"{lane.failure_count} failures in a row"))
         if was_open and not lane.breaker_open:
             changes.append((NoticeKind.BREAKER_CLOSED, "the probe succeeded; the backlog drains with a slow start"))
-        if signal.succeeded and was_failing:
+        if signal.succeeded and owed_recovery:
             changes.append((NoticeKind.RECOVERED, "a delivery succeeded"))
         disable_reason = disable_reason or signal.disable_reason
     return HealthVerdict(lane=lane, changes=changes, disable_reason=disable_reason)
@@ -119,6 +120,7 @@ def _after_success(lane: Lane) -> Lane:
         cooldown_seconds=0,
         allowance=allowance,
         warning_count=0,
+        recovery_owed=False,
     )
 
 

@@ -19,6 +19,7 @@ SECTIONS = (
     ("portal:signatures", "Debugger"),
     ("portal:catch-up", "Catch-up"),
     ("portal:keys", "API keys"),
+    ("portal:notifications", "Notifications"),
 )
 
 

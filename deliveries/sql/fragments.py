@@ -113,6 +113,8 @@ DISABLE_ENDPOINTS = f"""
     ), noticed AS (
         INSERT INTO deliveries_notice (id, endpoint_id, kind, reason)
         SELECT webhooks_uuid7(), id, {_literal(NoticeKind.DISABLED)}, reason FROM disabled
+    ), owed AS (
+        UPDATE subscriptions_lane SET recovery_owed = true WHERE endpoint_id IN (SELECT id FROM disabled)
     )
     SELECT id FROM disabled
 """

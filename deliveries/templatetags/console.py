@@ -50,9 +50,9 @@ def action(
 
 _STATE_TONES = {
     "delivered": "good", "active": "good", "done": "good", "recovered": "good", "breaker_closed": "good",
-    "resumed": "good", "dead": "bad", "disabled": "bad", "breaker_opened": "bad", "pending": "wait",
-    "retrying": "wait", "paused": "wait", "warning": "wait", "held": "wait", "running": "live", "in_flight": "live",
-    "failing": "wait", "pass": "good", "fail": "bad", "warn": "wait",
+    "resumed": "good", "dead": "bad", "disabled": "bad", "breaker_opened": "bad", "last_warning": "bad",
+    "pending": "wait", "retrying": "wait", "paused": "wait", "warning": "wait", "held": "wait",
+    "running": "live", "in_flight": "live", "failing": "wait", "pass": "good", "fail": "bad", "warn": "wait",
 }  # fmt: skip
 
 

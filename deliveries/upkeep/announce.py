@@ -1,46 +1,34 @@
-"""Tells people what happened: as webhooks to the operator's own endpoints, through this same engine, and by e-mail.
+"""Tells people what happened: as webhooks to the operator's own endpoints and to those of its consumer that ask for it,
+through this same engine, and by mail (mail.py).
 
 Notices are an outbox: written with what they tell of, announced afterwards. The event's id is the notice's, so a crash
 between sending and marking announces nothing twice.
 """
 
-import logging
 from collections.abc import Sequence
 from typing import Annotated, NotRequired, TypedDict
 
 from django.conf import settings
-from django.core.mail import send_mail
 from django.db import transaction
 from django.utils import timezone
 
 from deliveries import bell, ingest
 from deliveries.ingest import NewEvent
 from deliveries.models import Notice, NoticeKind
+from deliveries.upkeep import mail
 from subscriptions import consumers, ids
-from subscriptions.models import Consumer, EventType
+from subscriptions.event_types import NOTIFICATION_TYPES, patterns_for
+from subscriptions.models import Consumer, Endpoint, EventType
 
 _BATCH = 500
 
 EVENT_TYPES = {
     NoticeKind.WARNING: "endpoint.warning",
+    NoticeKind.LAST_WARNING: "endpoint.warning",
     NoticeKind.DISABLED: "endpoint.disabled",
     NoticeKind.RECOVERED: "endpoint.recovered",
     NoticeKind.DEAD: "delivery.dead",
 }
-# A consumer's contact hears what it should act on; dead letters one by one would be noise.
-_BY_MAIL = {
-    NoticeKind.WARNING: (
-        "Your webhook endpoint is failing",
-        "What is owed to it is kept, and goes out once it answers with a 2xx status again.",
-    ),
-    NoticeKind.DISABLED: (
-        "Your webhook endpoint was disabled",
-        "Nothing more is sent to it. What is owed to it is kept, and goes out once you resume the endpoint.",
-    ),
-    NoticeKind.RECOVERED: ("Your webhook endpoint works again", "What was owed to it is on its way."),
-}
-
-logger = logging.getLogger(__name__)
 
 
 class NoticeData(TypedDict):
@@ -50,6 +38,7 @@ class NoticeData(TypedDict):
     url: str
     consumer: Annotated[str, "Whose it is: the consumer's uid, or its id where it has none."]
     reason: str
+    last: NotRequired[Annotated[bool, "Of `endpoint.warning`: true a day before the endpoint is disabled."]]
     at: Annotated[str, {"format": "date-time"}]
     delivery: NotRequired[Annotated[str, "Of `delivery.dead`: the dead letter's id."]]
     event: NotRequired[Annotated[str, "Of `delivery.dead`: the id of its event."]]
@@ -61,26 +50,50 @@ def announce_next() -> int:
     with transaction.atomic():
         waiting = Notice.objects.select_for_update(skip_locked=True, of=("self",)).filter(announced_at__isnull=True)
         notices = list(waiting.select_related("endpoint__consumer", "delivery__event").order_by("id")[:_BATCH])
-        if operator is not None:
-            _emit(notices, operator)
+        _emit([*_for_operator(notices, operator), *_for_consumers(notices)])
+        mail.owe(notices)
         Notice.objects.filter(id__in=[notice.id for notice in notices]).update(announced_at=timezone.now())
-    for notice in notices:
-        _mail(notice)
     return len(notices)
 
 
-def _emit(notices: Sequence[Notice], operator: Consumer) -> None:
+def _for_operator(notices: Sequence[Notice], operator: Consumer | None) -> list[NewEvent]:
     # Not about the operator's own endpoints: a dead letter about a dead letter would have no end.
+    if operator is None:
+        return []
     told = [notice for notice in notices if notice.kind in EVENT_TYPES and notice.endpoint.consumer_id != operator.id]
-    if not told:
+    return [_event(notice, operator.public_id, EVENT_TYPES[NoticeKind(notice.kind)]) for notice in told]
+
+
+def _for_consumers(notices: Sequence[Notice]) -> list[NewEvent]:
+    """Where another endpoint of the same consumer asks for it by name. Nobody is told of dead letters this way."""
+    told = [
+        (notice, NOTIFICATION_TYPES[mail.KINDS[NoticeKind(notice.kind)]])
+        for notice in notices
+        if notice.kind in mail.KINDS
+    ]
+    return [
+        _event(notice, notice.endpoint.consumer.public_id, type)
+        for notice, type in told
+        if notice.endpoint.consumer.deleted_at is None and _another_listens(notice.endpoint, type)
+    ]
+
+
+def _another_listens(endpoint: Endpoint, type: str) -> bool:
+    others = Endpoint.objects.filter(consumer_id=endpoint.consumer_id, deleted_at__isnull=True).exclude(id=endpoint.id)
+    return others.filter(event_types__overlap=list(patterns_for(type))).exists()
+
+
+def _emit(events: Sequence[NewEvent]) -> None:
+    if not events:
         return
     # Also where the catalogue refuses what it does not know: these types are ours.
-    EventType.objects.bulk_create([EventType(name=name) for name in EVENT_TYPES.values()], ignore_conflicts=True)
-    outcome = ingest.accept([_event(notice, operator) for notice in told], now=timezone.now())
+    names = {*EVENT_TYPES.values(), *NOTIFICATION_TYPES.values()}
+    EventType.objects.bulk_create([EventType(name=name) for name in sorted(names)], ignore_conflicts=True)
+    outcome = ingest.accept(events, now=timezone.now())
     transaction.on_commit(lambda: bell.ring_members(outcome.ready))
 
 
-def _event(notice: Notice, operator: Consumer) -> NewEvent:
+def _event(notice: Notice, consumer: str, type: str) -> NewEvent:
     data: NoticeData = {
         "endpoint": notice.endpoint.public_id,
         "url": notice.endpoint.url,
@@ -88,24 +101,8 @@ def _event(notice: Notice, operator: Consumer) -> NewEvent:
         "reason": notice.reason,
         "at": ingest.show_time(notice.created_at),
     }
+    if type == EVENT_TYPES[NoticeKind.WARNING]:
+        data["last"] = notice.kind == NoticeKind.LAST_WARNING
     if notice.delivery is not None:
         data["delivery"], data["event"] = notice.delivery.public_id, notice.delivery.event.public_id
-    return NewEvent(
-        consumer=operator.public_id,
-        type=EVENT_TYPES[NoticeKind(notice.kind)],
-        data=dict(data),
-        producer_id=ids.show("ntc", notice.id),
-    )
-
-
-def _mail(notice: Notice) -> None:
-    to = notice.endpoint.consumer.contact_email
-    if notice.kind not in _BY_MAIL or not to:
-        return
-    subject, advice = _BY_MAIL[NoticeKind(notice.kind)]
-    text = f"{notice.endpoint.url}\n\n{notice.reason}\n\n{advice}"
-    try:
-        send_mail(subject, text, None, [to])
-    except OSError as error:
-        # The notice is on record and on the pages; a mail server that is away must not hold the next ones back.
-        logger.warning("mail.failed", extra={"fields": {"notice": str(notice.id), "error": repr(error)}})
+    return NewEvent(consumer=consumer, type=type, data=dict(data), producer_id=ids.show("ntc", notice.id))

@@ -69,12 +69,17 @@ def watch_failing() -> None:
     """Warns early, warns again a day before, and disables an endpoint that has failed for days."""
     now = clock.now()
     stages = [
-        (0, WARN_AFTER, "Every delivery has failed for a day."),
-        (1, WARN_AGAIN_AFTER, "Every delivery has failed for four days; the endpoint will be disabled in a day."),
+        (0, WARN_AFTER, NoticeKind.WARNING, "Every delivery has failed for a day."),
+        (
+            1,
+            WARN_AGAIN_AFTER,
+            NoticeKind.LAST_WARNING,
+            "Every delivery has failed for four days; the endpoint will be disabled in a day.",
+        ),
     ]
-    for warning_count, after, reason in stages:
+    for warning_count, after, kind, reason in stages:
         for endpoint_id in _failing_since(now - after, warning_count=warning_count):
-            _warn(endpoint_id, warning_count=warning_count, reason=reason)
+            _warn(endpoint_id, warning_count=warning_count, kind=kind, reason=reason)
     for endpoint_id in _failing_since(now - DISABLE_AFTER, warning_count=2):
         _disable(endpoint_id)
 
@@ -121,10 +126,10 @@ def _failing_since(at: datetime, *, warning_count: int) -> list[UUID]:
 
 
 @transaction.atomic
-def _warn(endpoint_id: UUID, *, warning_count: int, reason: str) -> None:
+def _warn(endpoint_id: UUID, *, warning_count: int, kind: NoticeKind, reason: str) -> None:
     lane = Lane.objects.filter(endpoint_id=endpoint_id, warning_count=warning_count, failing_since__isnull=False)
-    if lane.update(warning_count=warning_count + 1):
-        Notice.objects.create(endpoint_id=endpoint_id, kind=NoticeKind.WARNING, reason=reason)
+    if lane.update(warning_count=warning_count + 1, recovery_owed=True):
+        Notice.objects.create(endpoint_id=endpoint_id, kind=kind, reason=reason)
 
 
 def _disable(endpoint_id: UUID) -> None:

@@ -41,8 +41,10 @@ READS: dict[str, set[str]] = {
         "SchemaInvalid",
         "newest_example",
         "unknown_pattern",
+        "NOTIFICATION_TYPES",
     },
     "subscriptions.keys": {"verify", "remembered", "Caller"},
+    "subscriptions.mail_recipients": {"find", "of", "by_token", "TooManyRecipients"},
     "subscriptions.portal": {"visitor", "visit_of_link"},
     "subscriptions.reencrypt": set(),
     "deliveries.lifecycle": {"backlog"},
@@ -51,7 +53,13 @@ READS: dict[str, set[str]] = {
     "deliveries.endpoint_tests.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.
-OWN_ACTOR = {"subscriptions.actions.portal.open_link", "subscriptions.actions.portal.leave"}
+OWN_ACTOR = {
+    "subscriptions.actions.portal.open_link",
+    "subscriptions.actions.portal.leave",
+    # The reader of a mail.
+    "subscriptions.actions.notifications.confirm",
+    "subscriptions.actions.notifications.stop",
+}
 # Below the actions: which fields a change changes.
 NO_ACTIONS = {"subscriptions.actions.changes"}
 

@@ -59,7 +59,7 @@ class Up:
             on_wait=lambda what: screen.note(f"{what} (Ctrl-C again kills at once)"),
         )
         self.received = Tail(folder.log("receiver"))
-        self.env = {**os.environ, "PYTHONUNBUFFERED": "1", "DATA_DIR": str(folder.path)}
+        self.env = {"PUBLIC_URL": options.url, **os.environ, "PYTHONUNBUFFERED": "1", "DATA_DIR": str(folder.path)}
 
     def run(self) -> int:
         exit_code = 0

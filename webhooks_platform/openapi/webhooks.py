@@ -5,6 +5,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from deliveries.upkeep.announce import EVENT_TYPES, NoticeData
 from subscriptions.api.describe import Refer, Schema, Time, schema_of
+from subscriptions.event_types import NOTIFICATION_TYPES
 from subscriptions.models import EventType, EventTypeVersion
 
 # One document holds no more of the catalogue than this.
@@ -15,6 +16,19 @@ _OWN: dict[str, tuple[str, Any]] = {
     "endpoint.disabled": ("An endpoint was disabled. Sent to the operator's own endpoints.", NoticeData),
     "endpoint.recovered": ("An endpoint works again. Sent to the operator's own endpoints.", NoticeData),
     "delivery.dead": ("A delivery became a dead letter. Sent to the operator's own endpoints.", NoticeData),
+    **{
+        name: (f"{text} Sent to those of its consumer's other endpoints that ask for it by name.", NoticeData)
+        for name, text in zip(
+            NOTIFICATION_TYPES.values(),
+            (
+                "An endpoint has failed for a day.",
+                "An endpoint will be disabled in a day.",
+                "An endpoint was disabled.",
+                "An endpoint works again.",
+            ),
+            strict=True,
+        )
+    },
     "webhook.test": ("A test that somebody asked for. Answer it as any other event.", dict[str, Any]),
     "webhook.check_up": ("Part of a check-up. Some of these are forged or old on purpose.", dict[str, Any]),
 }

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from deliveries import lifecycle, replay
 from deliveries.browse.filter import Filter
 from deliveries.portal import site
-from subscriptions import endpoints, keys
+from subscriptions import endpoints, keys, mail_recipients
 from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit, Role
 from tests.audit import entries
 from tests.console import dead_letters
@@ -26,7 +27,10 @@ PATHS = {
     str(pattern.name): "/portal/" + re.sub("<str:([a-z]+)>", r"{\1}", str(pattern.pattern))
     for pattern in site.urlpatterns
 }
-EXEMPT = {"signatures": "works something out and keeps nothing"}
+EXEMPT = {
+    "signatures": "works something out and keeps nothing",
+    "mail": "by the link of a mail, without a session: see below",
+}
 FORM = {
     "url": "https://receiver.test/hook", "event_types": "invoice.*", "description": "Ours",
     "signature_scheme": "standard", "max_in_flight": "7", "rate_limit_per_second": "", "timeout_seconds": "20",
@@ -50,8 +54,17 @@ DEEDS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "missed": ({"within": "7d"}, "replay.started", "{new}", 1),
     "replay-new": ({"state": "dead"}, "replay.started", "{new}", 2),
     "replay-cancel": ({}, "replay.cancelled", "{replay}", 2),
+    "notifications": ({"email": "b@acme.test", "kinds": "failing"}, "notifications.address_added", "{new}", 1),
+    "notification-webhooks": ({"endpoint": "{endpoint}", "kinds": "failing"}, "endpoint.changed", "{endpoint}", 1),
+    "recipient-change": ({"kinds": "disabled"}, "notifications.kinds_changed", "{recipient}", 1),
+    "recipient-remove": ({}, "notifications.address_removed", "{recipient}", 1),
     "delivery-replay": ({}, "delivery.replayed", "{delivery}", 1),
 }
+
+
+@pytest.fixture(autouse=True)
+def public_url(settings: Settings) -> None:
+    settings.PUBLIC_URL = "https://webhooks.test"
 
 
 def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
@@ -60,9 +73,12 @@ def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
     key, _ = keys.issue(role=Role.CONSUMER, consumer=acme)
     job = replay.start(Filter(consumer_id=acme.id), consumer=acme, rate_per_second=1, requested_by="test", why="")
     token = link(acme).split("/")[3]
+    recipient = mail_recipients.add(acme, email="a@acme.test", kinds=["failing"])
+    assert recipient is not None
     return {
         "consumer": acme.public_id, "endpoint": endpoint.public_id, "delivery": delivery.public_id, "token": token,
         "replay": job.public_id, "key": key.public_id, "test": "tst_0", "type": "invoice.paid", "colour": "3451d1",
+        "recipient": recipient.public_id,
     }  # fmt: skip
 
 
@@ -79,7 +95,10 @@ def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Co
     AuditEntry.objects.all().delete()
     form, action, target, count = DEEDS[name]
 
-    answer = client.post(PATHS[name].format(**given), form)
+    answer = client.post(
+        PATHS[name].format(**given),
+        {field: value.format(**given) if value != "{}" else value for field, value in form.items()},
+    )
 
     assert answer.status_code in (200, 302)
     [entry] = entries()
@@ -89,6 +108,19 @@ def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Co
         assert entry.target not in (given["endpoint"], given["delivery"])
     who = f"portal {visit.public_id} of acme"
     assert entry == (who, action, target.format(**given), count, "")
+
+
+@pytest.mark.parametrize(("answer", "action"), [("yes", "portal.mail_confirmed"), ("no", "portal.mail_stopped")])
+def test_s16_what_the_reader_of_a_mail_says_leaves_one_entry_however_often(
+    answer: str, action: str, acme: Consumer
+) -> None:
+    recipient = mail_recipients.add(acme, email="a@acme.test", kinds=["failing"])
+    assert recipient is not None
+    path = f"/portal/mail/{mail_recipients.token(recipient)}/"
+    for _ in range(2):
+        assert Client().post(path, {"answer": answer}).status_code == 302
+    Client().post(path, {"answer": "perhaps"})
+    assert entries() == [(f"portal {recipient.public_id} of acme", action, recipient.public_id, 1, "")]
 
 
 def test_s16_every_address_that_takes_a_post_is_described_here(acme: Consumer, receiver: Receiver) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import Settings
 
 from deliveries import lifecycle, replay
 from deliveries.browse.filter import Filter
@@ -14,7 +15,7 @@ from deliveries.console.site import DEED
 from deliveries.models import Delivery
 from deliveries.pages.once import FIELD
 from deliveries.portal import site
-from subscriptions import endpoints, event_types, keys
+from subscriptions import endpoints, event_types, keys, mail_recipients
 from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit, Role
 from tests.console import dead_letters, logged_in, on_the_map
 from tests.forms import form_to, forms_on
@@ -77,6 +78,12 @@ PORTAL = [
     Sent("test", f"{ENDPOINT}test/", ""),
     Sent("keys", "/portal/keys/", "", {"scopes": "events:read"}),
     Sent("key-revoke", "/portal/keys/", "/portal/keys/{key}/revoke/"),
+    Sent("notifications", "/portal/notifications/", "", {"email": "b@acme.test", "kinds": "failing"}),
+    Sent("notification-webhooks", "/portal/notifications/", "/portal/notifications/webhooks/", {"kinds": "failing"}),
+    Sent(
+        "recipient-change", "/portal/notifications/", "/portal/notifications/{recipient}/change/", {"kinds": "failing"}
+    ),
+    Sent("recipient-remove", "/portal/notifications/", "/portal/notifications/{recipient}/remove/"),
     Sent("missed", f"{ENDPOINT}missed/", "", before=_come_late),
     Sent("replay-new", "/portal/replays/new/?state=dead", "", {"state": "dead"}),
     Sent("replay-cancel", "/portal/replays/{replay}/", "/portal/replays/{replay}/cancel/"),
@@ -128,13 +135,16 @@ CONSOLE = [
     ],
 ]
 # Not inside a session: a link has its own tests, and ending what has ended is nothing.
-AT_THE_DOOR = {"enter", "leave"}
+AT_THE_DOOR = {"enter", "leave", "mail"}
 # It asks a question and changes nothing. What is pasted is not stored, so its answer cannot be on another page.
 ANSWERS_AT_ONCE = {"signatures"}
 
 
 @pytest.fixture
-def given(acme: Consumer, receiver: Receiver) -> Given:
+def given(acme: Consumer, receiver: Receiver, settings: Settings) -> Given:
+    settings.PUBLIC_URL = "https://webhooks.test"
+    recipient = mail_recipients.add(acme, email="a@acme.test", kinds=["failing", "disabled"])
+    assert recipient is not None
     receiver.answer = lambda _: Reply(200, b"ok")
     endpoint, [delivery, *_] = dead_letters(acme, 2, url=receiver.url, event_types=["invoice.paid"])
     waiting = new_endpoint(acme, event_types=["order.made"])
@@ -146,6 +156,7 @@ def given(acme: Consumer, receiver: Receiver) -> Given:
         "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id,
         "delivery": delivery.public_id, "pending": Delivery.objects.get(endpoint=waiting).public_id,
         "event": delivery.event_id, "consumer": acme.public_id, "replay": job.public_id, "receiver": receiver,
+        "recipient": recipient.public_id,
         "user": colleague.pk, "type": "never.used", "key": keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id,
         "operator": logged_in("olga", group="Operators", is_superuser=True),
     }  # fmt: skip

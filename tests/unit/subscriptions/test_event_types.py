@@ -54,6 +54,11 @@ def test_a_name_is_matched_by_itself_by_each_of_its_families_and_by_the_star() -
     assert patterns_for("a") == ("a", "*")
 
 
+def test_a_notification_is_asked_for_by_its_name_or_family_alone() -> None:
+    assert patterns_for("notification.endpoint_failing") == ("notification.endpoint_failing", "notification.*")
+    assert patterns_for("notification.other")[-1] == "*"
+
+
 @settings(deadline=None)
 @given(NAMES)
 def test_every_pattern_for_a_name_is_one_an_endpoint_may_ask_by(name: str) -> None:

@@ -18,7 +18,7 @@ from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up
 from deliveries.models import SentTest
 from deliveries.portal import site
-from subscriptions import consumers, event_types, keys
+from subscriptions import consumers, event_types, keys, mail_recipients
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, EventType, Role
 from tests.console import dead_letters
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PATHS = ["/portal/" + re.sub("<str:([a-z]+)>", r"{\1}", str(pattern.pattern)) for pattern in site.urlpatterns]
 # The door has tests of its own: whoever holds a link comes in, and everybody may know that a session has ended.
 # A colour is nobody's.
-OUTSIDE = ("/portal/enter/{token}/", "/portal/left/", "/portal/brand/{colour}.css")
+OUTSIDE = ("/portal/enter/{token}/", "/portal/mail/{token}/", "/portal/left/", "/portal/brand/{colour}.css")
 INSIDE = [path for path in PATHS if path not in OUTSIDE]
 # What is published is every consumer's.
 EVERYBODYS = ("/portal/events/{type}/", "/portal/keys/shown/{token}/")
@@ -58,6 +58,7 @@ QUERIES = {
     "/portal/endpoints/{endpoint}/verified/": 4,
     "/portal/tests/{test}/": 2,
     "/portal/catch-up/": 1,
+    "/portal/notifications/": 3,
     "/portal/keys/": 2,
     "/portal/keys/shown/{token}/": 4,
     "/portal/endpoints/{endpoint}/edit/": 3,
@@ -83,7 +84,10 @@ def things(consumer: Consumer, count: int = 1) -> dict[str, str]:
     key, _ = keys.issue(role=Role.CONSUMER, consumer=consumer)
     wanted = Filter(consumer_id=consumer.id)
     job = replay.start(wanted, consumer=consumer, rate_per_second=1, requested_by="test", why="")
+    recipient = mail_recipients.add(consumer, email="a@acme.test", kinds=["failing"])
+    assert recipient is not None
     return {
+        "recipient": recipient.public_id,
         "endpoint": endpoint.public_id, "delivery": deliveries[0].public_id, "token": "nonsense",
         "type": "invoice.paid", "colour": "3451d1", "replay": job.public_id,
         "test": SentTest.objects.get(endpoint=endpoint).public_id, "key": key.public_id,

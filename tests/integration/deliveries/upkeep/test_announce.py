@@ -1,4 +1,5 @@
-"""deliveries/upkeep/announce.py: operators hear by webhook, consumers' contacts by e-mail. Once."""
+"""deliveries/upkeep/announce.py: operators hear by webhook, and consumers at endpoints that ask for it. Once. Mail has
+tests of its own (test_mail.py)."""
 
 import threading
 from typing import Any
@@ -8,7 +9,6 @@ import orjson
 import pytest
 import stripe
 from django.core.mail import EmailMessage
-from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection, transaction
 from pytest_django import Settings
 
@@ -17,20 +17,13 @@ from deliveries.health.breaker import Breaker
 from deliveries.models import Delivery, Event, Notice
 from deliveries.upkeep import announce, overdue
 from subscriptions import consumers, endpoints, ids
-from subscriptions.models import Consumer, Endpoint
+from subscriptions.models import Consumer, Endpoint, MailRecipient
 from tests.conftest import PumpRunner
 from tests.walk import accept, answered, claim_for, new_endpoint, pass_time, settle_all, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NEVER = Breaker(failures=1_000_000, first_cooldown=1, longest_cooldown=1)
-
-
-class DownBackend(BaseEmailBackend):
-    """A mail server that is away."""
-
-    def send_messages(self, email_messages: Any) -> int:
-        raise ConnectionRefusedError("no mail today")
 
 
 @pytest.fixture
@@ -150,12 +143,13 @@ def test_an_operators_endpoint_hears_what_it_asked_for(house: Consumer, acme: Co
     assert (states(wanting), states(other)) == (["pending"], [])
 
 
-def test_announcing_twice_announces_once(house: Consumer, acme: Consumer, mailoutbox: list[EmailMessage]) -> None:
+def test_announcing_twice_announces_once(house: Consumer, acme: Consumer) -> None:
     failing_for_days(acme, 1)
 
     assert [announce.announce_next(), announce.announce_next()] == [1, 0]
 
-    assert (len(announced_events()), len(mailoutbox)) == (1, 1)
+    assert len(announced_events()) == 1
+    assert [len(each.owed_notices) for each in MailRecipient.objects.all()] == [1]
 
 
 def test_a_crash_before_the_commit_announces_nothing_and_the_next_run_does(house: Consumer, acme: Consumer) -> None:
@@ -224,61 +218,59 @@ def test_operational_events_go_out_also_where_unknown_types_are_refused(
     assert [kind for kind, _ in announced_events()] == ["delivery.dead"]
 
 
-# ── e-mail to the contact ────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_last_warning_says_that_it_is_the_last(house: Consumer, acme: Consumer) -> None:
+    failing_for_days(acme, 4)
+    announce.announce_next()
+    assert [data["last"] for _, data in announced_events()] == [False, True]
 
 
-def test_the_contact_is_told_what_happens_and_what_to_do(
-    acme: Consumer, mailoutbox: list[EmailMessage], settings: Settings
-) -> None:
+# ── webhooks to another endpoint of the consumer ─────────────────────────────────────────────────────────────────────
+
+
+def heard_by(endpoint: Endpoint) -> list[str]:
+    return list(Delivery.objects.filter(endpoint=endpoint).order_by("id").values_list("event__type", flat=True))
+
+
+def test_an_endpoint_that_asks_by_name_hears_of_the_others_from_first_failure_to_recovery(acme: Consumer) -> None:
+    listens = new_endpoint(acme, event_types=["notification.*"])
     endpoint = failing_for_days(acme, 5)
     announce.announce_next()
-
-    assert [mail.subject for mail in mailoutbox] == [
-        "Your webhook endpoint is failing",
-        "Your webhook endpoint is failing",
-        "Your webhook endpoint was disabled",
-    ]
-    assert all(mail.to == ["ops@acme.test"] for mail in mailoutbox)
-    assert all(mail.from_email == settings.DEFAULT_FROM_EMAIL for mail in mailoutbox)
-    assert all(endpoint.url in mail.body for mail in mailoutbox)
-    assert "for a day." in mailoutbox[0].body
-    assert "will be disabled in a day" in mailoutbox[1].body
-    assert "goes out once it answers with a 2xx status again" in mailoutbox[0].body
-    assert "goes out once you resume the endpoint" in mailoutbox[2].body
-
-
-def test_the_contact_hears_of_the_recovery(acme: Consumer, mailoutbox: list[EmailMessage]) -> None:
-    endpoint = failing_for_days(acme, 1)
+    lifecycle.resume(endpoint, reason="test")
     [claimed] = claim_for(endpoint).deliveries
     settle_all(answered(claimed, 200))
-
     announce.announce_next()
 
-    assert mailoutbox[-1].subject == "Your webhook endpoint works again"
+    assert heard_by(listens) == [
+        "notification.endpoint_failing", "notification.endpoint_disabling", "notification.endpoint_disabled",
+        "notification.endpoint_recovered",
+    ]  # fmt: skip
+    assert set(heard_by(endpoint)) == {"invoice.paid"}
 
 
-def test_a_dead_letter_by_itself_is_no_reason_for_a_mail(acme: Consumer, mailoutbox: list[EmailMessage]) -> None:
-    dead_letter(acme)
-
+def test_it_hears_of_what_it_named_alone(acme: Consumer) -> None:
+    listens = new_endpoint(acme, event_types=["notification.endpoint_disabled"])
+    failing_for_days(acme, 5)
     announce.announce_next()
-
-    assert mailoutbox == []
-
-
-def test_a_consumer_without_a_contact_gets_no_mail(db: None, mailoutbox: list[EmailMessage]) -> None:
-    failing_for_days(consumers.create(uid="quiet"), 1)
-
-    assert announce.announce_next() == 1
-
-    assert mailoutbox == []
+    assert heard_by(listens) == ["notification.endpoint_disabled"]
 
 
-def test_a_mail_server_that_is_away_holds_nothing_up(house: Consumer, acme: Consumer, settings: Settings) -> None:
-    settings.EMAIL_BACKEND = "tests.integration.deliveries.upkeep.test_announce.DownBackend"
+def test_who_wants_all_event_types_did_not_ask_for_this(acme: Consumer) -> None:
+    new_endpoint(acme, event_types=["notification.*"])
+    everything = new_endpoint(acme, event_types=["*"])
     failing_for_days(acme, 1)
-    dead_letter(acme)
+    announce.announce_next()
+    assert set(heard_by(everything)) == {"invoice.paid"}
 
-    assert announce.announce_next() == 2
 
-    assert [kind for kind, _ in announced_events()] == ["endpoint.warning", "delivery.dead"]
-    assert announce.announce_next() == 0
+def test_where_nobody_else_asks_no_event_is_made(acme: Consumer) -> None:
+    endpoint = failing_for_days(acme, 1)
+    lifecycle.update(endpoint, {"event_types": ["invoice.*", "notification.*"]})
+    announce.announce_next()
+    assert not Event.objects.filter(type__startswith="notification.").exists()
+
+
+def test_another_consumers_endpoint_hears_nothing(acme: Consumer) -> None:
+    stranger = new_endpoint(consumers.create(uid="globex"), event_types=["notification.*"])
+    failing_for_days(acme, 1)
+    announce.announce_next()
+    assert heard_by(stranger) == []

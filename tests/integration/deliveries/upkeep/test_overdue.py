@@ -78,13 +78,13 @@ def test_an_endpoint_is_warned_about_after_a_day_of_failure_once(acme: Consumer)
 
 def test_it_is_warned_about_again_a_day_before_it_is_disabled(acme: Consumer) -> None:
     endpoint = failing(acme)
-    for days, expected in ((1, ["warning"]), (2, ["warning"]), (1, ["warning", "warning"])):
+    for days, expected in ((1, ["warning"]), (2, ["warning"]), (1, ["warning", "last_warning"])):
         pass_time(days=days)
         fail(endpoint)
         overdue.watch_failing()
         assert told(endpoint) == expected
 
-    assert Notice.objects.filter(kind="warning").order_by("-id")[0].reason == (
+    assert Notice.objects.get(kind="last_warning").reason == (
         "Every delivery has failed for four days; the endpoint will be disabled in a day."
     )
     assert status(endpoint) == "active"
@@ -99,7 +99,7 @@ def test_after_five_days_it_is_disabled_with_the_way_back_and_its_backlog_is_par
     overdue.watch_failing()
 
     endpoint.refresh_from_db()
-    assert told(endpoint) == ["warning", "warning", "disabled"]
+    assert told(endpoint) == ["warning", "last_warning", "disabled"]
     assert endpoint.status == "disabled"
     assert "resume the endpoint: nothing was dropped" in endpoint.disabled_reason
     assert claim_for(endpoint).deliveries == []

@@ -26,6 +26,7 @@ WELL = Lane(
     cooldown_seconds=0,
     allowance=None,
     warning_count=0,
+    recovery_owed=False,
 )
 SUCCESS = Signal(succeeded=True)
 FAILURE = Signal(succeeded=False)
@@ -199,12 +200,18 @@ def test_w09_a_pause_longer_than_the_cool_down_outlasts_it() -> None:
 
 
 def test_the_first_success_after_a_warning_is_a_recovery() -> None:
-    warned = replace(after(WELL, FAILURE), warning_count=1)
+    warned = replace(after(WELL, FAILURE), warning_count=1, recovery_owed=True)
 
     verdict = judged(warned, SUCCESS, SUCCESS)
 
     assert kinds(verdict) == ["recovered"]
-    assert verdict.lane.warning_count == 0
+    assert (verdict.lane.warning_count, verdict.lane.recovery_owed) == (0, False)
+
+
+def test_a_success_is_a_recovery_also_where_somebody_resumed_the_endpoint_before() -> None:
+    resumed = replace(WELL, recovery_owed=True)
+    assert not resumed.is_well
+    assert kinds(judged(resumed, SUCCESS)) == ["recovered"]
 
 
 def test_a_success_that_no_warning_came_before_is_no_news() -> None:
@@ -338,7 +345,7 @@ class AnyLife(RuleBasedStateMachine):
     @precondition(lambda self: self.lane.failure_count > 0)
     @rule()
     def a_warning_goes_out(self) -> None:
-        self.lane = replace(self.lane, warning_count=self.lane.warning_count + 1)
+        self.lane = replace(self.lane, warning_count=self.lane.warning_count + 1, recovery_owed=True)
 
     @invariant()
     def an_open_breaker_allows_one_probe_after_a_cool_down(self) -> None:
