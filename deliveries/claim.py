@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 LOCK_LANES = """
     SELECT extract(epoch FROM clock_timestamp())::float8,
-        EXISTS (SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at <= statement_timestamp()),
+        NOT EXISTS (SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at > statement_timestamp()),
         set_config('webhooks.lanes', coalesce(string_agg(endpoint_id::text, ','), ''), true), array_agg(endpoint_id)
     FROM (
         SELECT endpoint_id FROM subscriptions_lane
         WHERE endpoint_id = ANY (%(endpoint_ids)s::uuid[]) AND opens_at <= statement_timestamp()
-            -- Claimed under a lease that is over, it would be taken for lost at once, and sent twice.
-            AND NOT EXISTS (
-                SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at <= statement_timestamp()
+            -- Claimed under a lease that is over or was ended, it would be taken for lost at once, and sent twice.
+            AND EXISTS (
+                SELECT FROM deliveries_lease WHERE id = %(lease_id)s AND expires_at > statement_timestamp()
             )
         ORDER BY endpoint_id
         FOR NO KEY UPDATE SKIP LOCKED
@@ -157,7 +157,7 @@ class Claim:
     passed_over: list[UUID]
     # How far this machine's clock is ahead of the database's (seconds).
     clock_ahead: float = 0.0
-    # Nothing was claimed: the lease has run out, and has to be renewed first.
+    # Nothing was claimed: the lease has run out or was ended, and has to be renewed first.
     lease_is_over: bool = False
 
 

@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 
 from deliveries import ingest, retry, tasks
 from deliveries.accepting.insert import Stored
-from deliveries.claim import Claim, Claimed, claim
+from deliveries.claim import Claim, Claimed, claim, close_lease, renew_lease
 from deliveries.health.breaker import Breaker, read_signal
 from deliveries.ingest import Accepted, NewEvent
 from deliveries.models import Delivery
@@ -77,9 +77,23 @@ def with_connection(run: Callable[[AsyncConnection], Awaitable[T]]) -> T:
 
 
 def claim_for(*wanted: Endpoint, share: int = 1000, limit: int = 1000, lease_id: UUID | None = None) -> Claim:
+    """Under the lease given, or as a worker that dies right after: then nobody holds what it claimed."""
     endpoint_ids = [endpoint.id for endpoint in wanted]
-    lease = lease_id or ids.new_uuid()
-    return with_connection(lambda own: claim(own, endpoint_ids=endpoint_ids, lease_id=lease, share=share, limit=limit))
+
+    async def run(own: AsyncConnection) -> Claim:
+        lease = lease_id or await new_lease(own)
+        claimed = await claim(own, endpoint_ids=endpoint_ids, lease_id=lease, share=share, limit=limit)
+        if lease_id is None:
+            await close_lease(own, lease_id=lease)
+        return claimed
+
+    return with_connection(run)
+
+
+async def new_lease(own: AsyncConnection, *, seconds: float = 60) -> UUID:
+    lease_id = ids.new_uuid()
+    await renew_lease(own, lease_id=lease_id, worker="here:1", seconds=seconds)
+    return lease_id
 
 
 def settle_all(*outcomes: Outcome, breaker: Breaker | None = None) -> Settled:

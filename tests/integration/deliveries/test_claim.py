@@ -13,7 +13,7 @@ from django.utils import timezone
 from psycopg import AsyncConnection
 
 from deliveries import claim as step
-from deliveries.claim import Claimed, claim, renew_lease
+from deliveries.claim import Claimed, claim, close_lease, renew_lease
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
@@ -27,6 +27,7 @@ from tests.walk import (
     claim_for,
     connect,
     new_endpoint,
+    new_lease,
     pass_time,
     settle_all,
     states,
@@ -45,7 +46,7 @@ BREAKER = Breaker(failures=2, first_cooldown=10, longest_cooldown=1800)
 def test_a_due_delivery_becomes_in_flight_under_the_workers_lease_and_counts_an_attempt(acme: Consumer) -> None:
     endpoint = new_endpoint(acme, timeout_seconds=7, retry_schedule=[0, 5])
     [event] = accept(acme)
-    lease_id = ids.new_uuid()
+    lease_id = with_connection(new_lease)
 
     [claimed] = claim_for(endpoint, lease_id=lease_id).deliveries
 
@@ -124,9 +125,10 @@ def test_the_bulkhead_is_exact_whoever_claims_at_the_same_moment(acme: Consumer)
     async def work(own: AsyncConnection) -> None:
         nonlocal passed_over
         held: list[Claimed] = []
+        lease_id = await new_lease(own)
         while True:
             share, limit = dice.randint(1, 8), dice.randint(1, 12)
-            claimed = await claim(own, endpoint_ids=list(caps), lease_id=ids.new_uuid(), share=share, limit=limit)
+            claimed = await claim(own, endpoint_ids=list(caps), lease_id=lease_id, share=share, limit=limit)
             for endpoint_id, count in await in_flight(own):
                 most[endpoint_id] = max(most[endpoint_id], count)
             passed_over += len(claimed.passed_over)
@@ -260,8 +262,9 @@ def test_an_endpoint_another_worker_is_claiming_for_is_passed_over_at_once(acme:
 
     async def main() -> step.Claim:
         async with await connect() as theirs, await connect() as ours, theirs.transaction():
-            await theirs.execute(step.LOCK_LANES, {"endpoint_ids": [taken.id], "lease_id": ids.new_uuid()})
-            return await claim(ours, endpoint_ids=[taken.id, free.id], lease_id=ids.new_uuid(), share=10, limit=10)
+            lease_id = await new_lease(ours)
+            await theirs.execute(step.LOCK_LANES, {"endpoint_ids": [taken.id], "lease_id": lease_id})
+            return await claim(ours, endpoint_ids=[taken.id, free.id], lease_id=lease_id, share=10, limit=10)
 
     claimed = asyncio.run(main())
 
@@ -312,12 +315,13 @@ def test_the_rate_limit_holds_over_every_window_and_is_used_to_the_full(acme: Co
 
     async def main(own: AsyncConnection) -> list[tuple[float, float, int]]:
         loop, passed, taken = asyncio.get_running_loop(), 0.0, []
+        lease_id = await new_lease(own)
         while passed < 5:
             by = dice.choice([0.0, 0.01, 0.05, 0.09])
             passed += by
             before = passed + loop.time()
             await own.execute(older, {"by": timedelta(seconds=by)})
-            got = await claim(own, endpoint_ids=[endpoint.id], lease_id=ids.new_uuid(), share=1000, limit=1000)
+            got = await claim(own, endpoint_ids=[endpoint.id], lease_id=lease_id, share=1000, limit=1000)
             taken.append((before, passed + loop.time(), len(got.deliveries)))
         return taken
 
@@ -473,3 +477,16 @@ def test_nothing_is_claimed_under_a_lease_that_is_over(acme: Consumer) -> None:
     with_connection(lambda own: renew_lease(own, lease_id=lease_id, worker="here:1", seconds=10))
     again = claim_for(endpoint, lease_id=lease_id)
     assert (len(again.deliveries), again.lease_is_over) == (1, False)
+
+
+def test_nothing_is_claimed_under_a_lease_that_somebody_has_ended(acme: Consumer) -> None:
+    """Its worker was taken for dead: what it claims now would go out again at the next sweep."""
+    endpoint, lease_id = new_endpoint(acme), with_connection(new_lease)
+    accept(acme)
+    with_connection(lambda own: close_lease(own, lease_id=lease_id))
+
+    late = claim_for(endpoint, lease_id=lease_id)
+
+    assert (late.deliveries, late.lease_is_over, states(endpoint)) == ([], True, ["pending"])
+    with_connection(lambda own: renew_lease(own, lease_id=lease_id, worker="here:1", seconds=10))
+    assert len(claim_for(endpoint, lease_id=lease_id).deliveries) == 1

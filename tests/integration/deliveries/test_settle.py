@@ -19,7 +19,7 @@ from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Attempt, Delivery, Notice
 from deliveries.settle import settle
-from subscriptions import endpoints, ids
+from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.walk import (
     accept,
@@ -28,6 +28,7 @@ from tests.walk import (
     connect,
     hold_until_somebody_waits,
     new_endpoint,
+    new_lease,
     pass_time,
     settle_all,
     states,
@@ -389,10 +390,11 @@ def test_w15_accepting_while_settling_never_leaves_a_key_stuck(acme: Consumer) -
 
     async def work(own: AsyncConnection) -> list[tuple[str | None, int]]:
         sent: list[tuple[str | None, int]] = []
+        lease_id = await new_lease(own)
         idle = 0
         while idle < 3:
             finished = done.is_set()
-            got = await claim(own, endpoint_ids=[endpoint.id], lease_id=ids.new_uuid(), share=10, limit=10)
+            got = await claim(own, endpoint_ids=[endpoint.id], lease_id=lease_id, share=10, limit=10)
             sent += [(delivery.ordering_key, _number(delivery)) for delivery in got.deliveries]
             outcomes = [answered(delivery) for delivery in got.deliveries]
             await settle(own, outcomes, breaker=tasks.breaker())
