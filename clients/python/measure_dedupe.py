@@ -2,7 +2,7 @@
 
 DATABASE_URL=… REDIS_URL=… python measure_dedupe.py 2000        (with the kit, psycopg and redis installed)
 
-It makes two tables (dedupe_measured_…) and drops them. Half of the calls are new events, half duplicates.
+It makes three tables (dedupe_measured_…) and drops them. Half of the calls are new events, half duplicates.
 """
 
 import os
@@ -31,7 +31,7 @@ def main(count: int) -> None:
                     shown(name, sorted(milliseconds(store, key, name) for key in keys))
         finally:
             with rows.transaction() as opened:
-                for table in ("receipts", "sequences"):
+                for table in ("receipts", "sequences", "positions"):
                     opened.execute(f"DROP TABLE {PREFIX}_{table}")
             close()
 

@@ -1,9 +1,11 @@
-"""clients/python and the platform: what it delivers verifies, and `webhooks listen` brings events to a local port."""
+"""clients/python and the platform: deliveries verify, and the feed reaches its readers, however they are killed."""
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,37 @@ def test_listen_brings_each_event_once_over_restarts_of_the_platform_and_of_itse
             listener.kill()
             listener.wait(10)
     assert ids(receiver.received, SECRET) == ["first", "second", "third"]
+
+
+def test_a_reader_of_the_feed_that_is_killed_ships_every_event_once_and_in_order(
+    acme: Consumer, start_stack: StartStack, tmp_path: Path
+) -> None:
+    stack = start_stack("web")
+    path = tmp_path / "shipments.sqlite3"
+    env = {**os.environ, "PYTHONPATH": str(BASE_DIR / "clients" / "python" / "src"), "WEBHOOKS_URL": stack.url}
+    env["WEBHOOKS_KEY"] = keys.issue(role=Role.CONSUMER, consumer=acme)[1]
+    command = [sys.executable, str(BASE_DIR / "examples" / "python" / "feed_listener.py"), "acme", str(path)]
+
+    def shipped() -> list[str]:
+        with closing(sqlite3.connect(path, timeout=30)) as connection:
+            return [row[0] for row in connection.execute("SELECT event FROM shipments ORDER BY rowid")]
+
+    emitted: list[str] = []
+    with client(stack) as api:
+        for turn in range(4):
+            listener = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                for number in range(10):
+                    emitted.append(f"event-{turn}-{number}")
+                    api.emit(consumer="acme", type="a.b", data={}, id=emitted[-1])
+                if turn == 1:
+                    stack.restart("web")
+                    stack.wait_ready()
+                # Some of this turn's events have come, perhaps not all, when it is killed.
+                wait_until(lambda: path.exists() and len(shipped()) > len(emitted) - 10, seconds=60)
+                if turn == 3:
+                    wait_until(lambda: len(shipped()) >= len(emitted), seconds=60)
+            finally:
+                listener.kill()
+                listener.wait(10)
+    assert shipped() == emitted

@@ -18,6 +18,7 @@ from tests.local import free_port
 from webhooks_platform.local.environment import BASE_DIR
 
 PARALLEL = 50
+TABLES = ("_receipts", "_sequences", "_positions")
 
 
 def connect() -> "psycopg.Connection[Any]":
@@ -51,9 +52,9 @@ class Stand:
             return int((connection.execute(f"SELECT count(*) FROM {self.name}").fetchone() or [0])[0])
 
     def close(self) -> None:
-        for table in (self.name, *(f"{self.name}{each}" for each in ("_receipts", "_sequences"))):
+        for table in (self.name, *(f"{self.name}{each}" for each in TABLES)):
             self._run(f"DROP TABLE {table}")
-        for each in ("_receipts", "_sequences"):
+        for each in TABLES:
             self._run(f"DROP TABLE {self.name}_other{each}")
 
     def _run(self, statement: str) -> None:

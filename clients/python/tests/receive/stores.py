@@ -26,7 +26,7 @@ class Stand:
 def _create_effects(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE effects (event TEXT NOT NULL)")
+        connection.execute("CREATE TABLE IF NOT EXISTS effects (event TEXT NOT NULL)")
         connection.commit()
 
 

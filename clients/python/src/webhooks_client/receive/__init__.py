@@ -10,7 +10,9 @@
 from webhooks_client.receive.counters import Counters
 from webhooks_client.receive.dbapi import DbApiStore
 from webhooks_client.receive.event import Event, key_of_object, key_of_payload
+from webhooks_client.receive.follow import FeedListener, follow
 from webhooks_client.receive.hand_over import Inbox, to_celery, to_rq
+from webhooks_client.receive.positions import FilePositions, Positions, RedisPositions
 from webhooks_client.receive.receiver import Answer, Receiver
 from webhooks_client.receive.redis import RedisFront
 from webhooks_client.receive.sequence import Gap, SequenceGuard, missing_from
@@ -23,14 +25,19 @@ __all__ = [
     "Counters",
     "DbApiStore",
     "Event",
+    "FeedListener",
+    "FilePositions",
     "Gap",
     "Inbox",
     "Outcome",
+    "Positions",
     "Receiver",
     "RedisFront",
+    "RedisPositions",
     "SequenceGuard",
     "Store",
     "VerificationError",
+    "follow",
     "key_of_object",
     "key_of_payload",
     "missing_from",

@@ -12,13 +12,14 @@ _TABLES = (
     " (key VARCHAR(255) PRIMARY KEY, received_at DOUBLE PRECISION NOT NULL)",
     "CREATE INDEX IF NOT EXISTS {prefix}_receipts_received_at ON {prefix}_receipts (received_at)",
     "CREATE TABLE IF NOT EXISTS {prefix}_sequences (ordering_key VARCHAR(255) PRIMARY KEY, applied BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS {prefix}_positions (name VARCHAR(255) PRIMARY KEY, position TEXT NOT NULL)",
 )
 
 
 class DbApiStore:
     """`connect` opens a connection, or takes one from a pool whose `close` puts it back: one for each call.
 
-    `placeholder` is `?` for SQLite and `%s` for psycopg. `create_tables` makes the two tables, once.
+    `placeholder` is `?` for SQLite and `%s` for psycopg. `create_tables` makes what is missing of the three tables.
     """
 
     def __init__(
@@ -79,6 +80,19 @@ class DbApiStore:
     def set_applied(self, transaction: Any, ordering_key: str, sequence: int) -> None:
         statement = "UPDATE {prefix}_sequences SET applied = ? WHERE ordering_key = ?"
         self.execute(transaction, statement, sequence, ordering_key)
+
+    def position(self, name: str) -> str | None:
+        with self.transaction() as connection:
+            found = self.execute(connection, "SELECT position FROM {prefix}_positions WHERE name = ?", name).fetchone()
+            return None if found is None else str(found[0])
+
+    def set_position(self, name: str, cursor: str) -> None:
+        with self.transaction() as connection:
+            statement = (
+                "INSERT INTO {prefix}_positions (name, position) VALUES (?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET position = excluded.position"
+            )
+            self.execute(connection, statement, name, cursor)
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:

@@ -66,6 +66,14 @@ class RedisFront:
     def set_applied(self, transaction: Any, ordering_key: str, sequence: int) -> None:
         self._sequenced().set_applied(transaction, ordering_key, sequence)
 
+    def position(self, name: str) -> str | None:
+        positions: Any = self._store
+        return positions.position(name)  # type: ignore[no-any-return]
+
+    def set_position(self, name: str, cursor: str) -> None:
+        positions: Any = self._store
+        positions.set_position(name, cursor)
+
     def _sequenced(self) -> SequencedStore:
         store: Any = self._store
         return store  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ metadata.create_all(engine)                       # or in a migration of yours
 import time
 from collections.abc import Callable
 
-from sqlalchemy import BigInteger, Column, Float, MetaData, String, Table, delete, insert, select, update
+from sqlalchemy import BigInteger, Column, Float, MetaData, String, Table, Text, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -26,6 +26,12 @@ sequences = Table(
     metadata,
     Column("ordering_key", String(255), primary_key=True),
     Column("applied", BigInteger, nullable=False),
+)
+positions = Table(
+    "webhook_positions",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("position", Text, nullable=False),
 )
 
 
@@ -68,3 +74,13 @@ class SQLAlchemyStore:
     def set_applied(self, transaction: Session, ordering_key: str, sequence: int) -> None:
         wanted = sequences.c.ordering_key == ordering_key
         transaction.execute(update(sequences).where(wanted).values(applied=sequence))
+
+    def position(self, name: str) -> str | None:
+        with self._session_factory() as session:
+            return session.execute(select(positions.c.position).where(positions.c.name == name)).scalar_one_or_none()
+
+    def set_position(self, name: str, cursor: str) -> None:
+        with self._session_factory() as session, session.begin():
+            moved = session.execute(update(positions).where(positions.c.name == name).values(position=cursor))
+            if not getattr(moved, "rowcount", 0):
+                session.execute(insert(positions).values(name=name, position=cursor))

@@ -20,3 +20,14 @@ class AppliedSequence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.ordering_key}: {self.applied}"
+
+
+class FeedPosition(models.Model):
+    """How far a reader of the feed has come (webhooks_client.receive.follow)."""
+
+    name = models.CharField(max_length=255, primary_key=True)
+    position = models.TextField()
+    moved_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from webhooks_client.django.receipts.models import AppliedSequence, Receipt
+from webhooks_client.django.receipts.models import AppliedSequence, FeedPosition, Receipt
 from webhooks_client.receive.store import RETENTION_SECONDS, Outcome, Work
 
 _FORGET_AT_ONCE = 1000
@@ -52,3 +52,12 @@ class DjangoStore:
 
     def set_applied(self, transaction: Any, ordering_key: str, sequence: int) -> None:
         AppliedSequence.objects.using(self._using).filter(pk=ordering_key).update(applied=sequence)
+
+    def position(self, name: str) -> str | None:
+        # Asked before every page, outside of any request: a connection that has broken makes way for a new one here.
+        connections[self._using].close_if_unusable_or_obsolete()
+        return FeedPosition.objects.using(self._using).filter(pk=name).values_list("position", flat=True).first()
+
+    def set_position(self, name: str, cursor: str) -> None:
+        moved = {"position": cursor, "moved_at": timezone.now()}
+        FeedPosition.objects.using(self._using).update_or_create(pk=name, defaults=moved)
