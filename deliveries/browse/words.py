@@ -4,9 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 
+from django.utils.formats import get_format
+from django.utils.translation import gettext, gettext_noop
+
 from deliveries.send import EXPLANATIONS
 
-_UNITS = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
+_UNITS = [(gettext_noop("d"), 86_400), (gettext_noop("h"), 3600), (gettext_noop("min"), 60), (gettext_noop("s"), 1)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def outcome(status_code: int | None, error_kind: str | None) -> str:
             return f"{status_code} {HTTPStatus(status_code).phrase}"
         except ValueError:
             return str(status_code)
-    return (error_kind or "no answer").replace("_", " ")
+    return gettext((error_kind or "no answer").replace("_", " "))
 
 
 def kind(error_kind: str) -> str:
@@ -87,7 +90,8 @@ def span(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
+        shown = str(round(seconds)) if f"{seconds:.1f}".endswith(".0") else decimal(seconds)
+        return f"{shown} {gettext('s')}"
     left, parts = round(seconds), list[tuple[int, str]]()
     for name, size in _UNITS:
         count, left = divmod(left, size)
@@ -95,7 +99,7 @@ def span(seconds: float) -> str:
             parts.append((count, name))
         if len(parts) == 2:
             break
-    return " ".join(f"{count} {name}" for count, name in parts if count)
+    return " ".join(f"{count} {gettext(name)}" for count, name in parts if count)
 
 
 def milliseconds(value: float | None) -> str:
@@ -107,8 +111,14 @@ def milliseconds(value: float | None) -> str:
 def relative(at: datetime, *, now: datetime) -> str:
     seconds = (now - at).total_seconds()
     if abs(seconds) < 1:
-        return "now"
-    return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+        return gettext("now")
+    text = gettext("%(span)s ago") if seconds > 0 else gettext("in %(span)s")
+    return text % {"span": span(abs(seconds))}
+
+
+def decimal(value: float) -> str:
+    """With one place, as the reader's language writes it."""
+    return f"{value:.1f}".replace(".", str(get_format("DECIMAL_SEPARATOR")))
 
 
 def size(count: int) -> str:

@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext, gettext_noop
 from psycopg.errors import LockNotAvailable
 
 from subscriptions import idempotency
@@ -22,9 +23,13 @@ from subscriptions.idempotency import Answer, Scope
 FIELD = "form_id"
 
 _FORM_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_AGAIN = "This form had been sent before. Its work was done once."
-_OTHER_VALUES = "This form had been sent before, with other values. Nothing was done now; here is a fresh page."
-_BUSY = "The same form is still under way, or somebody else holds what it would change. Look again in a moment."
+_AGAIN = gettext_noop("This form had been sent before. Its work was done once.")
+_OTHER_VALUES = gettext_noop(
+    "This form had been sent before, with other values. Nothing was done now; here is a fresh page."
+)
+_BUSY = gettext_noop(
+    "The same form is still under way, or somebody else holds what it would change. Look again in a moment."
+)
 
 Work = Callable[[], HttpResponse]
 
@@ -53,12 +58,12 @@ def once(request: HttpRequest, work: Work, *, visitor: str, here: str, sends: bo
     except _NotDone as refused:
         return refused.response
     except idempotency.KeyReused:
-        return refuse(request, here, _OTHER_VALUES)
+        return refuse(request, here, gettext(_OTHER_VALUES))
     except idempotency.InProgress:
-        return refuse(request, here, _BUSY)
+        return refuse(request, here, gettext(_BUSY))
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
-            return refuse(request, here, _BUSY)
+            return refuse(request, here, gettext(_BUSY))
         raise
 
 
@@ -98,7 +103,7 @@ def _remember_first(request: HttpRequest, scope: Scope, work: Work, here: str) -
 
 
 def _sent_before(request: HttpRequest, answer: Answer) -> HttpResponse:
-    messages.info(request, _AGAIN)
+    messages.info(request, gettext(_AGAIN))
     return HttpResponseRedirect(answer.body.decode())
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext as _
+
 from deliveries.browse import words
 from deliveries.models import Attempt, Delivery, DeliveryState
 from deliveries.pump.prepare import thin
@@ -93,27 +95,40 @@ def what_next(delivery: Delivery, *, held: bool, now: datetime) -> str:
     """What the engine will do with it by itself, in a sentence."""
     endpoint = delivery.endpoint
     if delivery.state == DeliveryState.IN_FLIGHT:
-        return "A worker is sending it right now."
+        return _("A worker is sending it right now.")
     if delivery.state != DeliveryState.PENDING:
         return ""
     if endpoint.deleted_at is not None:
-        return "Its endpoint was deleted, so it will become a dead letter in a moment."
+        return _("Its endpoint was deleted, so it will become a dead letter in a moment.")
     if held:
-        return "A kill switch is on. It goes out when the switch is taken off."
-    if endpoint.status != EndpointStatus.ACTIVE:
-        return f"Its endpoint is {endpoint.status}. It goes out when somebody resumes the endpoint."
+        return _("A kill switch is on. It goes out when the switch is taken off.")
+    if endpoint.status == EndpointStatus.PAUSED:
+        return _("Its endpoint is paused. It goes out when somebody resumes the endpoint.")
+    if endpoint.status == EndpointStatus.DISABLED:
+        return _("Its endpoint is disabled. It goes out when somebody resumes the endpoint.")
     if delivery.blocked:
-        return f"It waits for the deliveries before it with the ordering key {delivery.ordering_key}."
-    lane, number = endpoint.lane, delivery.attempt_count + 1
+        text = _("It waits for the deliveries before it with the ordering key %(key)s.")
+        return text % {"key": delivery.ordering_key}
+    return _next_attempt(delivery, now=now)
+
+
+def _next_attempt(delivery: Delivery, *, now: datetime) -> str:
+    lane = delivery.endpoint.lane
     opens_at = max(delivery.due_at, lane.opens_at)
-    when = f"{words.relative(opens_at, now=now)}, at {opens_at:%H:%M:%S} UTC"
+    given = {
+        "number": delivery.attempt_count + 1,
+        "when": words.relative(opens_at, now=now),
+        "at": f"{opens_at:%H:%M:%S} UTC",
+    }
     if lane.breaker_open and lane.opens_at > now:
-        return f"Its endpoint's breaker is open: the next probe goes out {words.relative(lane.opens_at, now=now)}."
+        given["when"] = words.relative(lane.opens_at, now=now)
+        return _("Its endpoint's breaker is open: the next probe goes out %(when)s.") % given
     if lane.opens_at > max(now, delivery.due_at):
-        return f"Attempt {number} {when}: nothing is sent to its endpoint before then."
+        return _("Attempt %(number)s %(when)s, at %(at)s: nothing is sent to its endpoint before then.") % given
     if opens_at <= now:
-        return f"Attempt {number} is due: it goes out as soon as its endpoint's limits and a free worker allow."
-    return f"Attempt {number} {when}."
+        text = _("Attempt %(number)s is due: it goes out as soon as its endpoint's limits and a free worker allow.")
+        return text % given
+    return _("Attempt %(number)s %(when)s, at %(at)s.") % given
 
 
 def _pairs(headers: object) -> list[tuple[str, str]]:

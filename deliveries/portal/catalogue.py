@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from deliveries.portal import schema_table
 from deliveries.portal.page import missing, render
@@ -43,7 +44,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "catalogue.html",
-        title="Event types",
+        title=_("Event types"),
         section="Events",
         families=found,
         count=count,

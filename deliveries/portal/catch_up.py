@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from deliveries.portal.page import render
 from subscriptions.models import Consumer
@@ -9,4 +10,4 @@ from subscriptions.models import Consumer
 
 def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     feed = request.build_absolute_uri(reverse("feed", args=[str(consumer)]))
-    return render(request, consumer, "catch_up.html", title="Catch-up", section="Catch-up", feed=feed)
+    return render(request, consumer, "catch_up.html", title=_("Catch-up"), section="Catch-up", feed=feed)

@@ -3,6 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
@@ -29,7 +30,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "deliveries.html",
-        title="Dead letters" if asked.values["state"] == "dead" else "Deliveries",
+        title=_("Dead letters") if asked.values["state"] == "dead" else _("Deliveries"),
         section="Deliveries",
         asked=asked,
         own=own,
@@ -67,7 +68,7 @@ def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespons
         request,
         consumer,
         "delivery.html",
-        title="Delivery",
+        title=_("Delivery"),
         section="Deliveries",
         delivery=found,
         endpoint=endpoint,
@@ -94,7 +95,7 @@ def replay(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespo
     except NothingDone as error:
         return back_to(request, here, refused=str(error))
     how = words.how_it_goes_out(found.endpoint, held=endpoints.is_held(consumer))
-    return back_to(request, here, done=f"It goes out again, with the same id and body, {how}.")
+    return back_to(request, here, done=_("It goes out again, with the same id and body, %(how)s.") % {"how": how})
 
 
 def _find(consumer: Consumer, public_id: str) -> Delivery | None:

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries.portal.page import enter_as, render
 from subscriptions import portal
@@ -23,12 +24,12 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
             request,
             None,
             "explain.html",
-            title="This link can no longer be opened",
-            text="A link works once and for a few minutes. Ask whoever sends you webhooks for a new one.",
+            title=_("This link can no longer be opened"),
+            text=_("A link works once and for a few minutes. Ask whoever sends you webhooks for a new one."),
             status=404,
         )
     if opened is None:
-        return render(request, None, "enter.html", title="Open the portal", invited=visit.consumer)
+        return render(request, None, "enter.html", title=_("Open the portal"), invited=visit.consumer)
     session, ends_at = opened
     # Whoever was in with this browser before is out.
     actions.leave(session_of(request))
@@ -53,7 +54,7 @@ def leave(request: HttpRequest) -> HttpResponse:
 
 
 def left(request: HttpRequest) -> HttpResponse:
-    return render(request, None, "explain.html", title="Session ended", text="You can close this window.")
+    return render(request, None, "explain.html", title=_("Session ended"), text=_("You can close this window."))
 
 
 def session_of(request: HttpRequest) -> str:

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
@@ -77,7 +78,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "endpoints.html",
-        title="Endpoints",
+        title=_("Endpoints"),
         section="Endpoints",
         rows=rows,
         cap=COUNTED_UP_TO,
@@ -96,7 +97,7 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         request,
         consumer,
         "endpoint.html",
-        title="Endpoint",
+        title=_("Endpoint"),
         section="Endpoints",
         endpoint=found,
         health=words.health(found, load, held=is_held(consumer), now=now),
@@ -135,37 +136,38 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
             actions.update(found, dict(form.fields), actor=actor(request), why="")
         except UnfitSecret as unfit:
             form.errors["signature_scheme"] = str(unfit)
-            return form_page(request, consumer, form, families, title="Change endpoint", endpoint=found)
-        return back_to(request, page_of(found), done="Saved. It holds for everything that goes out from now on.")
-    return form_page(request, consumer, form, families, title="Change endpoint", endpoint=found)
+            return form_page(request, consumer, form, families, title=_("Change endpoint"), endpoint=found)
+        return back_to(request, page_of(found), done=_("Saved. It holds for everything that goes out from now on."))
+    return form_page(request, consumer, form, families, title=_("Change endpoint"), endpoint=found)
 
 
 def check_url(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     """What the guard says of a URL while somebody types it: of its shape, and nothing of the network."""
     allowance = rate_limit.take(f"portal-url:{consumer.id}", rate=_URLS_PER_SECOND, burst=_URLS_AT_ONCE)
     if allowance is not None and allowance.retry_after_seconds is not None:
-        return JsonResponse({"ok": False, "text": "Saving it will tell."}, status=429, headers=allowance.headers)
+        return JsonResponse({"ok": False, "text": _("Saving it will tell.")}, status=429, headers=allowance.headers)
     try:
         targets.check_shape(request.GET.get("url", "")[:4096].strip())
     except RefusedTarget as refused:
         return JsonResponse({"ok": False, "text": str(refused)})
-    return JsonResponse({"ok": True, "text": "Looks right. The check-up tells whether it answers."})
+    return JsonResponse({"ok": True, "text": _("Looks right. The check-up tells whether it answers.")})
 
 
 # ── deeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pause(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    return _do(request, consumer, endpoint, actions.pause, done="Paused. What comes for it waits.")
+    return _do(request, consumer, endpoint, actions.pause, done=_("Paused. What comes for it waits."))
 
 
 def resume(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    waited = "once the operator lets go" if is_held(consumer) else "now"
-    return _do(request, consumer, endpoint, actions.resume, done=f"Active again. What waited goes out {waited}.")
+    held = _("Active again. What waited goes out once the operator lets go.")
+    done = held if is_held(consumer) else _("Active again. What waited goes out now.")
+    return _do(request, consumer, endpoint, actions.resume, done=done)
 
 
 def expire_secret(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
-    return _do(request, consumer, endpoint, actions.expire_previous_secret, done="The old secret no longer signs.")
+    return _do(request, consumer, endpoint, actions.expire_previous_secret, done=_("The old secret no longer signs."))
 
 
 def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -175,12 +177,12 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
     try:
         manual_sends.run_check_up(found, actor=actor(request), why="")
     except check_up.TooSoon:
-        return back_to(request, page_of(found), refused="A check-up ran moments ago. Try again in a few seconds.")
+        return back_to(request, page_of(found), refused=_("A check-up ran moments ago. Try again in a few seconds."))
     except test_event.Busy as error:
         return back_to(request, page_of(found), refused=str(error))
     except test_event.Held:
-        return back_to(request, page_of(found), refused="An operator holds deliveries back: nothing goes out.")
-    return back_to(request, page_of(found) + "#check-up", done="Checked. The findings are below.")
+        return back_to(request, page_of(found), refused=_("An operator holds deliveries back: nothing goes out."))
+    return back_to(request, page_of(found) + "#check-up", done=_("Checked. The findings are below."))
 
 
 def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -194,7 +196,7 @@ def replay_dead(request: HttpRequest, consumer: Consumer, endpoint: str) -> Http
     except replays.TooManyReplays as error:
         return back_to(request, page_of(found), refused=str(error))
     if not job.matched:
-        return back_to(request, page_of(found), done="There was no dead letter left to replay.")
+        return back_to(request, page_of(found), done=_("There was no dead letter left to replay."))
     return back_to(
         request,
         reverse("portal:replay", args=[job.public_id]),
@@ -207,7 +209,7 @@ def delete(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
     if found is None:
         return missing(request, consumer, "endpoint")
     actions.delete(found, actor=actor(request), why="")
-    return back_to(request, reverse("portal:home"), done=f"{found.url} was deleted.")
+    return back_to(request, reverse("portal:home"), done=_("%(url)s was deleted.") % {"url": found.url})
 
 
 # ── what they share ──────────────────────────────────────────────────────────────────────────────────────────────────

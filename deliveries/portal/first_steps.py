@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from subscriptions.models import Endpoint
 
@@ -36,14 +37,32 @@ def steps(
     page = reverse("portal:endpoint", args=[endpoints[0].public_id]) if endpoints else ""
     done = [bool(endpoints), verified, has_received]
     made = [
-        ("Add an endpoint", "Say where your receiver listens and which events it wants.",
-         reverse("portal:endpoint-new"), "New endpoint"),
-        ("Verify a request", "Put the secret into your receiver. The check-up sends it a genuine request and a forged"
-         " one, and says whether it tells them apart.", page and f"{page}#check-up", "Check-up"),
-        ("Receive the first event", "It arrives by itself when something happens from now on; events"
-         " from before are not sent by themselves, and stay in your feed.",
-         page and reverse("portal:test", args=[endpoints[0].public_id]), "Send a test event"),
-    ]  # fmt: skip
+        (
+            _("Add an endpoint"),
+            _("Say where your receiver listens and which events it wants."),
+            reverse("portal:endpoint-new"),
+            _("New endpoint"),
+        ),
+        (
+            _("Verify a request"),
+            _(
+                "Put the secret into your receiver. The check-up sends it a genuine request and a forged one, and says"
+                " whether it tells them apart."
+            ),
+            page and f"{page}#check-up",
+            _("Check-up"),
+        ),
+        (
+            _("Receive the first event"),
+            _(
+                "It arrives by itself when something happens from now on; events from before are not"
+                " sent by themselves,"
+                " and stay in your feed."
+            ),
+            page and reverse("portal:test", args=[endpoints[0].public_id]),
+            _("Send a test event"),
+        ),
+    ]
     found = []
     for index, (title, text, address, label) in enumerate(made):
         state = "done" if done[index] else "now" if all(done[:index]) else "later"

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from django.conf import settings
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 from deliveries.api.endpoints import EndpointIn
 from deliveries.portal.catalogue import Family
@@ -102,10 +103,11 @@ def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> Form:
     form = Form(values, event_types=patterns, ordered=ordered)
     if not shape.is_valid():
         return replace(form, errors={name: _first(detail) for name, detail in shape.errors.items()})
-    if unknown := unknown_pattern(patterns, kept=endpoint.event_types if endpoint else ()):
-        name, near = unknown
-        advice = f"Did you mean {near}?" if near else "Pick from those below."
-        return replace(form, errors={"event_types": f"There is no event type {name}. {advice}"})
+    if nobodys := unknown_pattern(patterns, kept=endpoint.event_types if endpoint else ()):
+        name, near = nobodys
+        unknown = _("There is no event type %(name)s.") % {"name": name}
+        advice = _("Did you mean %(name)s?") % {"name": near} if near else _("Pick from those below.")
+        return replace(form, errors={"event_types": f"{unknown} {advice}"})
     fields = dict(shape.validated_data)
     if endpoint is not None and "headers" in fields and fields["headers"] == _old_headers(endpoint):
         del fields["headers"]
@@ -124,7 +126,7 @@ def _headers(text: str, endpoint: Endpoint | None) -> dict[str, str]:
     old = _old_headers(endpoint) if endpoint else {}
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        name, _, value = (part.strip() for part in line.partition(":"))
+        name, value = (part.strip() for part in line.partition(":")[::2])
         found[name] = old.get(name, "") if value == KEPT else value
     return found
 

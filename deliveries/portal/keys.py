@@ -7,6 +7,8 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
@@ -22,7 +24,13 @@ from subscriptions.models import ApiKey, Consumer, Role
 
 # What a visitor may do in the portal: a key made there never makes further ones.
 _SCOPES = sorted(POSSIBLE[Role.CONSUMER.value] - {"keys:write"})
-_ENDS = {"7": "in 7 days", "30": "in 30 days", "90": "in 90 days", "365": "in a year", "": "never"}
+_ENDS = {
+    "7": gettext_noop("in 7 days"),
+    "30": gettext_noop("in 30 days"),
+    "90": gettext_noop("in 90 days"),
+    "365": gettext_noop("in a year"),
+    "": gettext_noop("never"),
+}
 _ABOUT = "portal key"
 _MOST_SHOWN = 100
 
@@ -38,7 +46,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "keys.html",
-        title="API keys",
+        title=_("API keys"),
         section="API keys",
         keys=ApiKey.objects.filter(consumer=consumer, revoked_at__isnull=True).order_by("-id")[:_MOST_SHOWN],
         scopes=_SCOPES,
@@ -53,14 +61,14 @@ def _make(request: HttpRequest, consumer: Consumer) -> HttpResponse | str:
     """The way to the page that shows it once, or why there is none."""
     name, scopes, days = request.POST.get("name", "").strip()[:255], request.POST.getlist("scopes"), _days(request)
     if unknown := [scope for scope in scopes if scope not in _SCOPES]:
-        return f"There is no scope {unknown[0][:64]}."
+        return _("There is no scope %(name)s.") % {"name": unknown[0][:64]}
     if not scopes:
-        return "Pick what the key may do."
+        return _("Pick what the key may do.")
     if days is None:
-        return "Pick when the key ends."
+        return _("Pick when the key ends.")
     try:
         with transaction.atomic():
-            _, secret = actions.issue(
+            issued = actions.issue(
                 role=Role.CONSUMER,
                 consumer=consumer,
                 name=name,
@@ -70,14 +78,14 @@ def _make(request: HttpRequest, consumer: Consumer) -> HttpResponse | str:
                 actor=actor(request),
                 why="",
             )
-            token = handover.put({"key": secret}, visitor=visitor_of(session_of(request)), about=_ABOUT)
+            token = handover.put({"key": issued[1]}, visitor=visitor_of(session_of(request)), about=_ABOUT)
             return back_to(request, reverse("portal:key-shown", args=[token]))
     except TooManyKeys as refused:
         return str(refused)
     except (NotWithinIssuer, KeyEnded):
-        return "The link that you came in with lets you make no keys. Ask whoever sends you webhooks."
+        return _("The link that you came in with lets you make no keys. Ask whoever sends you webhooks.")
     except OutlivesIssuer:
-        return "The link that you came in with allows no key that lasts so long. Pick an earlier end."
+        return _("The link that you came in with allows no key that lasts so long. Pick an earlier end.")
 
 
 def show(request: HttpRequest, consumer: Consumer, token: str) -> HttpResponse:
@@ -85,7 +93,7 @@ def show(request: HttpRequest, consumer: Consumer, token: str) -> HttpResponse:
     if (early := answer_preview(request)) is not None:
         return early
     shown: dict[str, Any] | None = handover.take(token, visitor=visitor_of(session_of(request)), about=_ABOUT)
-    title = "Your new key" if shown else "This key is shown once"
+    title = _("Your new key") if shown else _("This key is shown once")
     return render(request, consumer, "key.html", title=title, section="API keys", shown=shown)
 
 
@@ -95,8 +103,8 @@ def revoke(request: HttpRequest, consumer: Consumer, key: str) -> HttpResponse:
         return missing(request, consumer, "key")
     here = reverse("portal:keys")
     if not actions.revoke(key_id=key_id, consumer=consumer, actor=actor(request), why=""):
-        return back_to(request, here, refused="It was revoked before.")
-    return back_to(request, here, done="Revoked, with every key that was made with it.")
+        return back_to(request, here, refused=_("It was revoked before."))
+    return back_to(request, here, done=_("Revoked, with every key that was made with it."))
 
 
 def _behind_the_link(request: HttpRequest) -> Caller | None:

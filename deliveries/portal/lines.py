@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from deliveries.browse.last_attempts import LastAttempt, last_attempts
 from deliveries.browse.words import outcome
 from deliveries.models import Delivery, DeliveryState
@@ -28,8 +30,8 @@ def _why(delivery: Delivery, last: LastAttempt | None) -> tuple[str, str]:
     if last is not None:
         return outcome(last.status_code, last.error_kind), last.error_detail or ""
     if delivery.dead_reason:
-        return words.DEAD.get(delivery.dead_reason, (delivery.dead_reason.replace("_", " "), ""))[0], ""
-    return ("being sent" if delivery.state == DeliveryState.IN_FLIGHT else "not attempted yet"), ""
+        return words.why_dead(delivery.dead_reason, replayable=True)[0], ""
+    return (_("being sent") if delivery.state == DeliveryState.IN_FLIGHT else _("not attempted yet")), ""
 
 
 def newest(endpoint: Endpoint, *, count: int = 10) -> list[Line]:

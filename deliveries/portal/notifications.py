@@ -6,6 +6,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from deliveries.actions import endpoints as endpoint_actions
 from deliveries.portal.endpoints import find
@@ -17,10 +19,10 @@ from subscriptions.mail_recipients import TooManyRecipients
 from subscriptions.models import Consumer, Endpoint, MailKind
 
 _KINDS = {
-    MailKind.FAILING: "has failed for a day",
-    MailKind.DISABLING: "will be disabled in a day",
-    MailKind.DISABLED: "was disabled",
-    MailKind.RECOVERED: "works again",
+    MailKind.FAILING: gettext_noop("has failed for a day"),
+    MailKind.DISABLING: gettext_noop("will be disabled in a day"),
+    MailKind.DISABLED: gettext_noop("was disabled"),
+    MailKind.RECOVERED: gettext_noop("works again"),
 }
 _FAMILY = "notification.*"
 _MOST_SHOWN = 200
@@ -38,7 +40,7 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "notifications.html",
-        title="Notifications",
+        title=_("Notifications"),
         section="Notifications",
         recipients=list(mail_recipients.of(consumer)),
         kinds=_KINDS,
@@ -56,7 +58,7 @@ def change(request: HttpRequest, consumer: Consumer, recipient: str) -> HttpResp
     if found is None:
         return missing(request, consumer, "address")
     actions.change(found, kinds=_chosen(request), actor=actor(request), why="")
-    return back_to(request, reverse("portal:notifications"), done="Saved.")
+    return back_to(request, reverse("portal:notifications"), done=_("Saved."))
 
 
 def remove(request: HttpRequest, consumer: Consumer, recipient: str) -> HttpResponse:
@@ -65,8 +67,10 @@ def remove(request: HttpRequest, consumer: Consumer, recipient: str) -> HttpResp
     if found is None:
         return missing(request, consumer, "address")
     if not actions.remove(found, actor=actor(request), why=""):
-        return back_to(request, here, refused="Whoever sends you webhooks named this contact. Choose nothing for it.")
-    return back_to(request, here, done="Removed. It gets no more mail.")
+        return back_to(
+            request, here, refused=_("Whoever sends you webhooks named this contact. Choose nothing for it.")
+        )
+    return back_to(request, here, done=_("Removed. It gets no more mail."))
 
 
 def listen(request: HttpRequest, consumer: Consumer) -> HttpResponse:
@@ -78,10 +82,10 @@ def listen(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     ours = {_FAMILY, *NOTIFICATION_TYPES.values()}
     wanted = [*[each for each in found.event_types if each not in ours], *picked]
     if not wanted:
-        return back_to(request, here, refused="It asks for nothing else. Delete the endpoint instead.")
+        return back_to(request, here, refused=_("It asks for nothing else. Delete the endpoint instead."))
     if wanted != found.event_types:
         endpoint_actions.update(found, {"event_types": wanted}, actor=actor(request), why="")
-    return back_to(request, here, done="Saved. It hears of your other endpoints." if picked else "Saved.")
+    return back_to(request, here, done=_("Saved. It hears of your other endpoints.") if picked else _("Saved."))
 
 
 def answer(request: HttpRequest, token: str) -> HttpResponse:
@@ -92,8 +96,8 @@ def answer(request: HttpRequest, token: str) -> HttpResponse:
             request,
             None,
             "explain.html",
-            title="There is nothing to stop",
-            text="This address is no longer on any list of ours.",
+            title=_("There is nothing to stop"),
+            text=_("This address is no longer on any list of ours."),
             status=404,
         )
     if request.method == "POST":
@@ -103,30 +107,31 @@ def answer(request: HttpRequest, token: str) -> HttpResponse:
             actions.stop(found)
         return HttpResponseRedirect(request.path)
     asks_for = found.consumer.name or str(found.consumer)
-    return render(request, None, "mail.html", title="Mail about endpoints", recipient=found, asks_for=asks_for)
+    return render(request, None, "mail.html", title=_("Mail about endpoints"), recipient=found, asks_for=asks_for)
 
 
 def _add(request: HttpRequest, consumer: Consumer) -> HttpResponse | str:
     """The way back to the page, or why nothing was added."""
     email, kinds = request.POST.get("email", "").strip(), _chosen(request)
     if not settings.PUBLIC_URL:
-        return "This deployment cannot ask an address for its consent. Ask whoever sends you webhooks."
+        return _("This deployment cannot ask an address for its consent. Ask whoever sends you webhooks.")
     try:
         validate_email(email)
     except ValidationError:
-        return "This is no address for mail."
+        return _("This is no address for mail.")
     if len(email) > 254:
-        return "This address is too long."
+        return _("This address is too long.")
     if not kinds:
-        return "Pick what the address hears of."
+        return _("Pick what the address hears of.")
     try:
         added = actions.add(consumer, email=email, kinds=kinds, actor=actor(request), why="")
     except TooManyRecipients:
         most = settings.MAX_MAIL_RECIPIENTS_PER_CONSUMER
-        return f"At most {most} addresses, and {most} new ones a day. Remove one, or come back tomorrow."
+        why = _("At most %(most)s addresses, and as many new ones a day. Remove one, or come back tomorrow.")
+        return why % {"most": most}
     if added is None:
-        return "This address is on the list already."
-    return back_to(request, reverse("portal:notifications"), done="Added. We have asked it for its consent by mail.")
+        return _("This address is on the list already.")
+    return back_to(request, reverse("portal:notifications"), done=_("Added. We have asked it for its consent by mail."))
 
 
 def _chosen(request: HttpRequest) -> list[str]:

@@ -2,24 +2,37 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render as render_template
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from deliveries.pages.once import refuse
 from deliveries.portal import brand
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, PortalVisit
 
+# What may not be found, with its article where a language has one.
+_NO_SUCH = {
+    "endpoint": gettext_noop("There is no such endpoint"),
+    "event type": gettext_noop("There is no such event type"),
+    "delivery": gettext_noop("There is no such delivery"),
+    "replay": gettext_noop("There is no such replay"),
+    "key": gettext_noop("There is no such key"),
+    "test": gettext_noop("There is no such test"),
+    "address": gettext_noop("There is no such address"),
+}
 # The navigation: the address of each part, and its name.
 SECTIONS = (
-    ("portal:home", "Endpoints"),
-    ("portal:deliveries", "Deliveries"),
-    ("portal:events", "Events"),
-    ("portal:signatures", "Debugger"),
-    ("portal:catch-up", "Catch-up"),
-    ("portal:keys", "API keys"),
-    ("portal:notifications", "Notifications"),
+    ("portal:home", gettext_noop("Endpoints")),
+    ("portal:deliveries", gettext_noop("Deliveries")),
+    ("portal:events", gettext_noop("Events")),
+    ("portal:signatures", gettext_noop("Debugger")),
+    ("portal:catch-up", gettext_noop("Catch-up")),
+    ("portal:keys", gettext_noop("API keys")),
+    ("portal:notifications", gettext_noop("Notifications")),
 )
 
 
@@ -36,6 +49,7 @@ def render(
     """`section` is the part of the navigation that the page belongs to."""
     frame = {
         "consumer": consumer, "title": title, "section": section, "sections": SECTIONS, "brand": brand_of(request),
+        "languages": settings.LANGUAGES,
     }  # fmt: skip
     return render_template(request, f"portal/{template}", {**frame, **context}, status=status)
 
@@ -46,8 +60,8 @@ def missing(request: HttpRequest, consumer: Consumer, what: str) -> HttpResponse
         request,
         consumer,
         "explain.html",
-        title=f"There is no such {what}",
-        text="It may have been deleted, or the address is mistyped.",
+        title=_(_NO_SUCH[what]),
+        text=_("It may have been deleted, or the address is mistyped."),
         status=404,
     )
 
@@ -57,8 +71,10 @@ def closed(request: HttpRequest) -> HttpResponse:
         request,
         None,
         "explain.html",
-        title="This page needs a fresh link",
-        text="Your session has ended, or you have not opened a link yet. Ask whoever sends you webhooks for a new one.",
+        title=_("This page needs a fresh link"),
+        text=_(
+            "Your session has ended, or you have not opened a link yet. Ask whoever sends you webhooks for a new one."
+        ),
         status=403,
     )
 

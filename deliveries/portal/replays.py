@@ -6,6 +6,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from deliveries.actions import replays as actions
 from deliveries.browse import criteria
@@ -25,12 +27,17 @@ _HIGHEST_RATE = 10_000
 # How often the page of a job asks anew (seconds): while it runs, and while what it sent still waits.
 _EVERY, _EVERY_WHILE_WAITING = 2, 10
 _SOON = timedelta(minutes=2)
-SPANS = {"1h": "the last hour", "24h": "the last 24 hours", "7d": "the last 7 days", "30d": "the last 30 days"}
+SPANS = {
+    "1h": gettext_noop("the last hour"),
+    "24h": gettext_noop("the last 24 hours"),
+    "7d": gettext_noop("the last 7 days"),
+    "30d": gettext_noop("the last 30 days"),
+}
 
 
 def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     page = keyset.page(request, Replay.objects.filter(consumer=consumer))
-    return render(request, consumer, "replays.html", title="Replays", section="Deliveries", page=page)
+    return render(request, consumer, "replays.html", title=_("Replays"), section="Deliveries", page=page)
 
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
@@ -43,7 +50,7 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         if refused:
             return back_to(request, again, refused=refused)
         if not asked.may_be_replayed:
-            return back_to(request, again, refused="Say which: an endpoint, a type, a time, or tick some of them.")
+            return back_to(request, again, refused=_("Say which: an endpoint, a type, a time, or tick some of them."))
         return _start(request, consumer, wanted, rate=rate, again=again)
     found = Matched([], False) if asked.problems else matched(wanted)
     known = Endpoint.objects.select_related("lane").in_bulk([each for each, _ in found.by_endpoint])
@@ -51,7 +58,7 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "replay_preview.html",
-        title="Replay",
+        title=_("Replay"),
         section="Deliveries",
         asked=asked,
         matched=found,
@@ -70,7 +77,9 @@ def missed(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
     given = request.POST if request.method == "POST" else request.GET
     within = given.get("within", "7d")
     if within not in criteria.WITHIN:
-        return back_to(request, request.path, refused=f"Say one of {', '.join(criteria.WITHIN)}.")
+        return back_to(
+            request, request.path, refused=_("Say one of %(spans)s.") % {"spans": ", ".join(criteria.WITHIN)}
+        )
     now = datetime.now(UTC)
     wanted = Missed(consumer.id, found.id, since=now - criteria.WITHIN[within], until=now)
     if request.method == "POST":
@@ -83,7 +92,7 @@ def missed(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
         request,
         consumer,
         "missed.html",
-        title="Send what it missed",
+        title=_("Send what it missed"),
         section="Endpoints",
         endpoint=found,
         matched=matched(wanted),
@@ -101,7 +110,7 @@ def show(request: HttpRequest, consumer: Consumer, replay: str) -> HttpResponse:
         request,
         consumer,
         "replay.html",
-        title="Replay",
+        title=_("Replay"),
         section="Deliveries",
         job=job,
         is_running=job.status == ReplayStatus.RUNNING,
@@ -121,8 +130,8 @@ def cancel(request: HttpRequest, consumer: Consumer, replay: str) -> HttpRespons
         return missing(request, consumer, "replay")
     here = reverse("portal:replay", args=[job.public_id])
     if not actions.cancel(job, actor=actor(request), why=""):
-        return back_to(request, here, refused=f"It is {job.status} already; nothing is left to cancel.")
-    return back_to(request, here, done="Cancelled. What was sent is sent; the rest is what it was before.")
+        return back_to(request, here, refused=_("It is over already; nothing is left to cancel."))
+    return back_to(request, here, done=_("Cancelled. What was sent is sent; the rest is what it was before."))
 
 
 def _start(
@@ -139,7 +148,7 @@ def _replayable(asked: criteria.Criteria) -> Filter:
     """A replay takes what is over: dead letters, unless delivered ones are asked for."""
     state: str | None = asked.values["state"] or DeliveryState.DEAD
     if state not in (DeliveryState.DEAD, DeliveryState.DELIVERED):
-        asked.problems.append("Only what is dead or delivered can be replayed; the rest is still being sent.")
+        asked.problems.append(_("Only what is dead or delivered can be replayed; the rest is still being sent."))
     if asked.chosen or asked.values["q"]:
         # Ticked one by one, or one event: of whatever state that is over.
         state = asked.values["state"] or None
@@ -156,7 +165,7 @@ def _rate(request: HttpRequest) -> tuple[int | None, str]:
     rate = forms.number(request.POST.get("rate", "").strip())
     if rate is None or (isinstance(rate, int) and 1 <= rate <= _HIGHEST_RATE):
         return rate, ""
-    return None, f"A rate is a number from 1 to {_HIGHEST_RATE}, or nothing for no limit."
+    return None, _("A rate is a number from 1 to %(most)s, or nothing for no limit.") % {"most": _HIGHEST_RATE}
 
 
 def _every(job: Replay, found: Results | None) -> int | None:
@@ -180,12 +189,12 @@ def _shares(job: Replay, found: Results | None) -> list[tuple[str, int, int]]:
 def _described(wanted: Filter) -> list[tuple[str, Any]]:
     parts: list[tuple[str, Any]] = []
     if wanted.endpoint_id:
-        parts.append(("Endpoint", ids.show("ep", wanted.endpoint_id)))
+        parts.append((gettext_noop("Endpoint"), ids.show("ep", wanted.endpoint_id)))
     if wanted.event_id:
-        parts.append(("Event", ids.show("evt", wanted.event_id)))
+        parts.append((gettext_noop("Event"), ids.show("evt", wanted.event_id)))
     if wanted.delivery_ids is not None:
-        parts.append(("Selected", len(wanted.delivery_ids)))
-    names = {each.name: each.label for each in FIELDS} | {"state": "State"}
+        parts.append((gettext_noop("Selected"), len(wanted.delivery_ids)))
+    names = {each.name: each.label for each in FIELDS} | {"state": gettext_noop("State")}
     return parts + [(label, getattr(wanted, name)) for name, label in names.items() if getattr(wanted, name)]
 
 

@@ -10,16 +10,25 @@ from itertools import islice
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext, gettext_noop
 
 _DEEPEST = 4
 _MOST_ROWS = 200
 _MOST_CHOICES = 12
 _RULES = {
-    "format": "{}", "pattern": "matches {}", "minimum": "≥ {}", "maximum": "≤ {}", "exclusiveMinimum": "> {}",
-    "exclusiveMaximum": "< {}", "minLength": "at least {} characters", "maxLength": "at most {} characters",
-    "minItems": "at least {} items", "maxItems": "at most {} items", "multipleOf": "multiple of {}",
-    "default": "default {}",
-}  # fmt: skip
+    "format": "{}",
+    "pattern": gettext_noop("matches {}"),
+    "minimum": "≥ {}",
+    "maximum": "≤ {}",
+    "exclusiveMinimum": "> {}",
+    "exclusiveMaximum": "< {}",
+    "minLength": gettext_noop("at least {} characters"),
+    "maxLength": gettext_noop("at most {} characters"),
+    "minItems": gettext_noop("at least {} items"),
+    "maxItems": gettext_noop("at most {} items"),
+    "multipleOf": gettext_noop("multiple of {}"),
+    "default": gettext_noop("default {}"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +76,19 @@ def _type(field: dict[str, Any], root: Any, *, depth: int = 0) -> str:
         return _json(field["const"])
     given = field.get("type")
     if isinstance(given, list):
-        return " or ".join(str(each) for each in given[:_MOST_CHOICES])
+        return f" {gettext('or')} ".join(str(each) for each in given[:_MOST_CHOICES])
     if given == "array":
         inner = _resolved(field.get("items"), root)
-        return f"array of {_type(inner, root, depth=depth + 1)}" if inner else "array"
+        return gettext("array of %(type)s") % {"type": _type(inner, root, depth=depth + 1)} if inner else "array"
     if isinstance(given, str):
         return given
     for name in ("oneOf", "anyOf"):
         if isinstance(field.get(name), list):
-            return " or ".join(_type(_resolved(each, root), root, depth=depth + 1) for each in field[name][:4])
+            return f" {gettext('or')} ".join(
+                _type(_resolved(each, root), root, depth=depth + 1) for each in field[name][:4]
+            )
     if "enum" in field:
-        return "one of"
+        return gettext("one of")
     return "object" if "properties" in field else "any"
 
 
@@ -86,7 +97,7 @@ def _rules(field: dict[str, Any]) -> str:
     if isinstance(field.get("enum"), list):
         more = " …" if len(field["enum"]) > _MOST_CHOICES else ""
         told.append(", ".join(_json(each) for each in field["enum"][:_MOST_CHOICES]) + more)
-    told += [form.format(_plain(field[name])) for name, form in _RULES.items() if name in field]
+    told += [gettext(form).format(_plain(field[name])) for name, form in _RULES.items() if name in field]
     return "; ".join(told)
 
 

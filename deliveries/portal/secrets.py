@@ -6,6 +6,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries.actions import endpoints as actions
 from deliveries.api.endpoints import RotateIn
@@ -34,10 +35,11 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
                 made, secret = create(consumer=consumer, **form.fields, actor=actor(request), why="")
                 return _hand_over(request, made, secret=secret, rotated=False)
         except endpoints.TooManyEndpoints:
-            form = form.refused("You have as many endpoints as you may have. Delete one first.")
+            form = form.refused(_("You have as many endpoints as you may have. Delete one first."))
         except endpoints.TooManyNewEndpoints:
-            form = form.refused("You have made as many endpoints as you may within a day. Change one instead, or wait.")
-    return form_page(request, consumer, form, families, title="New endpoint")
+            why = _("You have made as many endpoints as you may within a day. Change one instead, or wait.")
+            form = form.refused(why)
+    return form_page(request, consumer, form, families, title=_("New endpoint"))
 
 
 def rotate(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -47,7 +49,7 @@ def rotate(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespo
     overlap = forms.number(request.POST.get("overlap_seconds", "86400"))
     shape = RotateIn(data={"overlap_seconds": overlap, "force": request.POST.get("force") == "yes"})
     if not shape.is_valid():
-        return back_to(request, page_of(found), refused="The old secret may sign for 0 to 604,800 seconds more.")
+        return back_to(request, page_of(found), refused=_("The old secret may sign for 0 to 604,800 seconds more."))
     try:
         with transaction.atomic():
             rotated = actions.rotate_secret(found, actor=actor(request), why="", **shape.validated_data)
@@ -83,7 +85,7 @@ def verified(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRes
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
-    return render(request, consumer, "verified.html", title="Verified", endpoint=found, **_verdict(found))
+    return render(request, consumer, "verified.html", title=_("Verified"), endpoint=found, **_verdict(found))
 
 
 def _verdict(endpoint: Endpoint) -> dict[str, Any]:
@@ -102,5 +104,5 @@ def _hand_over(request: HttpRequest, endpoint: Endpoint, **content: Any) -> Http
 
 def _title(shown: dict[str, Any] | None) -> str:
     if shown is None:
-        return "This secret is shown once"
-    return "Your new secret" if shown["rotated"] else "Your endpoint and its secret"
+        return _("This secret is shown once")
+    return _("Your new secret") if shown["rotated"] else _("Your endpoint and its secret")

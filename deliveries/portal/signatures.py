@@ -6,6 +6,7 @@ What is pasted lives for this one answer: it is not stored, not logged, and the 
 import time
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from deliveries.endpoint_tests import test_event, verify
 from deliveries.models import Attempt
@@ -40,7 +41,7 @@ def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         request,
         consumer,
         "signatures.html",
-        title="Signature debugger",
+        title=_("Signature debugger"),
         section="Debugger",
         own=own,
         posted=posted,

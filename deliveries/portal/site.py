@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
+from django.utils import translation
 
 from deliveries.pages.once import once, parent_of, refuse, visitor_of
 from deliveries.portal import (
@@ -22,6 +23,7 @@ from deliveries.portal import (
     door,
     endpoints,
     keys,
+    language,
     notifications,
     replays,
     secrets,
@@ -91,7 +93,13 @@ def _sealed(view: View, *methods: str) -> View:
 
     @wraps(view)
     def sealed(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        answer = view(request, **kwargs) if request.method in methods else HttpResponseNotAllowed(methods)
+        picked = language.picked(request)
+        spoken = picked or language.of(request)
+        with translation.override(spoken):
+            answer = view(request, **kwargs) if request.method in methods else HttpResponseNotAllowed(methods)
+        answer["Content-Language"] = spoken
+        if picked:
+            language.keep(answer, picked)
         answer["Content-Security-Policy"] = policy(request)
         # The older header knows no list of origins: where there is one, the policy speaks alone.
         answer.xframe_options_exempt = bool(settings.PORTAL_FRAME_ORIGINS)

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from deliveries.actions import manual_sends
 from deliveries.browse.words import explanation, outcome
@@ -31,7 +32,7 @@ def new(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse
     name = given.get("type", test_event.TYPE)
     chosen = next((each for each in types if each.name == name), None)
     text = request.POST.get("data", "") if request.method == "POST" else pretty(_example(chosen))
-    problem = "" if chosen or name == test_event.TYPE else f"There is no event type {name[:100]}."
+    problem = "" if chosen or name == test_event.TYPE else _("There is no event type %(name)s.") % {"name": name[:100]}
     data, refused = _read(text) if request.method == "POST" else (None, "")
     if request.method == "POST" and not problem and not refused:
         return _send(request, consumer, found.public_id, type=name, data=data or {})
@@ -40,7 +41,7 @@ def new(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse
         request,
         consumer,
         "test_event.html",
-        title="Send a test event",
+        title=_("Send a test event"),
         section="Endpoints",
         endpoint=found,
         types=types,
@@ -58,11 +59,11 @@ def _send(request: HttpRequest, consumer: Consumer, endpoint: str, *, type: str,
     if found is None:
         return missing(request, consumer, "endpoint")
     try:
-        _, kept = manual_sends.send_test(found, actor=actor(request), why="", type=type, data=data)
+        kept = manual_sends.send_test(found, actor=actor(request), why="", type=type, data=data)[1]
     except test_event.Busy as error:
         return back_to(request, request.path, refused=str(error))
     except test_event.Held:
-        return back_to(request, request.path, refused="An operator holds deliveries back: nothing goes out.")
+        return back_to(request, request.path, refused=_("An operator holds deliveries back: nothing goes out."))
     return back_to(request, f"{request.path}?type={quote(type)}&sent={kept.public_id}")
 
 
@@ -74,7 +75,7 @@ def show(request: HttpRequest, consumer: Consumer, test: str) -> HttpResponse:
         request,
         consumer,
         "sent_test.html",
-        title="Test event",
+        title=_("Test event"),
         section="Endpoints",
         endpoint=found.endpoint,
         **_told(found),
@@ -107,9 +108,9 @@ def _example(chosen: EventType | None) -> Any:
 def _read(text: str) -> tuple[dict[str, Any] | None, str]:
     """As strictly as the API reads an event's data."""
     if len(text) > _LONGEST:
-        return None, "The data of an event takes 256 KiB at most."
+        return None, _("The data of an event takes 256 KiB at most.")
     try:
         data = parsing.loads(text.encode())
     except Problem as problem:
         return None, str(problem)
-    return (data, "") if isinstance(data, dict) else (None, "The data of an event is a JSON object.")
+    return (data, "") if isinstance(data, dict) else (None, _("The data of an event is a JSON object."))

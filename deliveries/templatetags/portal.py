@@ -6,6 +6,7 @@ from django import template
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from deliveries.browse import words
 
@@ -32,9 +33,49 @@ def moment(at: datetime) -> SafeString:
     return format_html('<time datetime="{}" data-moment>{} UTC</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}")
 
 
+# States as the API spells them, for people.
+_STATES = {
+    "pending": gettext_noop("pending"), "in_flight": gettext_noop("in flight"), "delivered": gettext_noop("delivered"),
+    "dead": gettext_noop("dead"), "active": gettext_noop("active"), "paused": gettext_noop("paused"),
+    "disabled": gettext_noop("disabled"), "running": gettext_noop("running"), "done": gettext_noop("done"),
+    "cancelled": gettext_noop("cancelled"), "pass": gettext_noop("pass"), "warn": gettext_noop("warn"),
+    "fail": gettext_noop("fail"), "unknown": gettext_noop("unknown"),
+}  # fmt: skip
+_NOTICES = {
+    "breaker_opened": gettext_noop("Breaker opened"), "breaker_closed": gettext_noop("Breaker closed"),
+    "warning": gettext_noop("Warning"), "last_warning": gettext_noop("Last warning"),
+    "disabled": gettext_noop("Disabled"), "recovered": gettext_noop("Recovered"), "paused": gettext_noop("Paused"),
+    "resumed": gettext_noop("Resumed"),
+}  # fmt: skip
+_DURATIONS = {"h": gettext_noop("h"), "d": gettext_noop("d")}
+
+
 @register.filter
 def pill(state: str) -> SafeString:
-    return format_html('<span class="pill {}">{}</span>', _TONES.get(state, "plain"), state.replace("_", " "))
+    return format_html('<span class="pill {}">{}</span>', _TONES.get(state, "plain"), stated(state))
+
+
+@register.filter
+def stated(state: str) -> str:
+    return gettext(_STATES[state]) if state in _STATES else state.replace("_", " ")
+
+
+@register.filter
+def dead_letters(count: int, cap: int) -> str:
+    """`3 dead letters`, `1000+ dead letters`: counted up to the cap."""
+    text = ngettext("%(count)s dead letter", "%(count)s dead letters", count)
+    return text % {"count": f"{count}+" if count >= cap else count}
+
+
+@register.filter
+def noticed(kind: str) -> str:
+    return gettext(_NOTICES[kind]) if kind in _NOTICES else kind.replace("_", " ").capitalize()
+
+
+@register.filter
+def duration(name: str) -> str:
+    """`24h` → `24 h`."""
+    return f"{name[:-1]} {gettext(_DURATIONS[name[-1]])}" if name[-1:] in _DURATIONS else name
 
 
 @register.filter
@@ -51,9 +92,15 @@ def as_lines(headers: list[tuple[str, str]], body: str = "") -> str:
 
 
 @register.filter
+def below(text: str) -> str:
+    """On a line of its own; a template would indent it."""
+    return f"\n{text}"
+
+
+@register.filter
 def percent(share: float) -> str:
     """Never 100 % while something failed."""
-    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
+    return "100 %" if share == 1 else f"{words.decimal(min(share * 100, 99.9))} %"
 
 
 @register.filter

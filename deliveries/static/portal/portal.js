@@ -4,7 +4,7 @@
   "use strict";
 
   // ── Times: the server writes UTC, the reader's zone is known here ──
-  const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const zoned = new Intl.DateTimeFormat(document.documentElement.lang || undefined, { dateStyle: "medium", timeStyle: "medium" });
   const times = (root) => root.querySelectorAll("time[datetime]").forEach((time) => {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) return;
@@ -21,10 +21,10 @@
     if (!button) return;
     try {
       await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent.trimEnd());
-      button.textContent = "Copied";
+      button.textContent = document.body.dataset.copied;
     } catch {
       getSelection().selectAllChildren(document.getElementById(button.dataset.copies));
-      button.textContent = "Press Ctrl+C";
+      button.textContent = document.body.dataset.press;
     }
   });
 
@@ -137,7 +137,8 @@
     if ("all" in event.target.dataset) boxes.forEach((box) => { box.checked = event.target.checked; });
     const count = boxes.filter((box) => box.checked).length;
     const button = form.querySelector("button");
-    button.textContent = count ? `Replay ${count} selected` : "Replay selected";
+    const { replayNone, replaySome } = document.body.dataset;
+    button.textContent = count ? replaySome.replace("#", count) : replayNone;
   });
 
   // ── An example is put into the form when its event type is chosen ──

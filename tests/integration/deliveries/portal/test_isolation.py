@@ -32,7 +32,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PATHS = ["/portal/" + re.sub("<str:([a-z]+)>", r"{\1}", str(pattern.pattern)) for pattern in site.urlpatterns]
 # The door has tests of its own: whoever holds a link comes in, and everybody may know that a session has ended.
 # A colour is nobody's.
-OUTSIDE = ("/portal/enter/{token}/", "/portal/mail/{token}/", "/portal/left/", "/portal/brand/{colour}.css")
+OUTSIDE = (
+    "/portal/enter/{token}/",
+    "/portal/mail/{token}/",
+    "/portal/language/{language}/",
+    "/portal/left/",
+    "/portal/brand/{colour}.css",
+)
 INSIDE = [path for path in PATHS if path not in OUTSIDE]
 # What is published is every consumer's.
 EVERYBODYS = ("/portal/events/{type}/", "/portal/keys/shown/{token}/")
