@@ -5,6 +5,7 @@
 
 import getpass
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -84,8 +85,7 @@ def record(
     why: str = "",
 ) -> None:
     """One entry. Called once by each action that changed something, inside its transaction."""
-    if not connection.in_atomic_block:
-        raise RuntimeError("An audit entry is written in the transaction of what it tells of.")
+    _in_transaction()
     consumer_id = consumer.id if isinstance(consumer, Consumer) else consumer
     if actor.is_consumer and consumer_id is not None and not action.startswith("portal."):
         _bound_changes(consumer_id)
@@ -100,6 +100,23 @@ def record(
         detail=detail[:255],
         why=why[:LONGEST_WHY],
     )
+
+
+def record_each(targets: Iterable[tuple[str, UUID | None]], *, actor: Actor, action: str, why: str) -> None:
+    """An entry for each of many targets, given with its consumer, to which an operator did the same."""
+    _in_transaction()
+    AuditEntry.objects.bulk_create(
+        AuditEntry(
+            actor_kind=actor.kind, actor_id=actor.id[:255], actor=str(actor), action=action, target=target[:255],
+            consumer_id=consumer_id, why=why[:LONGEST_WHY],
+        )
+        for target, consumer_id in targets
+    )  # fmt: skip
+
+
+def _in_transaction() -> None:
+    if not connection.in_atomic_block:
+        raise RuntimeError("An audit entry is written in the transaction of what it tells of.")
 
 
 def _bound_changes(consumer_id: UUID) -> None:

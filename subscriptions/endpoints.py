@@ -2,6 +2,7 @@
 
 import base64
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from subscriptions import ids
@@ -41,6 +43,23 @@ class Rotated:
     previous_expires_at: datetime
 
 
+@dataclass(slots=True)
+class Room:
+    """How many endpoints a consumer has, and how many it made within a day."""
+
+    living: int = 0
+    today: int = 0
+
+    def take(self) -> None:
+        """One more, or the cap that is in the way."""
+        if self.living >= settings.MAX_ENDPOINTS_PER_CONSUMER:
+            raise TooManyEndpoints
+        if self.today >= settings.MAX_NEW_ENDPOINTS_PER_DAY:
+            raise TooManyNewEndpoints
+        self.living += 1
+        self.today += 1
+
+
 def find(public_id: str, *, consumer_id: UUID | None = None) -> Endpoint | None:
     """A living endpoint by its public id; within one consumer where one is given."""
     uuid = ids.parse("ep", public_id)
@@ -58,20 +77,23 @@ def create(
 ) -> tuple[Endpoint, str]:
     """A new endpoint and its secret, shown this once. A caller who moves here may bring the secret that receivers hold:
     `UnfitSecret` if it cannot sign in the endpoint's scheme."""
+    endpoint, secret = new_row(consumer=consumer, url=url, headers=headers, secret=secret, **fields)
+    lock_consumers([consumer.id])
+    rooms([consumer.id])[consumer.id].take()
+    create_many([endpoint])
+    endpoint.refresh_from_db(fields=["created_at", "updated_at"])
+    return endpoint, secret
+
+
+def new_row(
+    *, consumer: Consumer, url: str, headers: dict[str, str] | None = None, secret: str | None = None,
+    endpoint_id: UUID | None = None, **fields: Any,
+) -> tuple[Endpoint, str]:  # fmt: skip
+    """An endpoint that is not saved yet, with what it keeps sealed, and its secret."""
     scheme = fields.setdefault("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME)
     secret = _own_or_new(secret, scheme=scheme)
-    # The lock makes the cap exact: two creates at the same moment count one after the other.
-    Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
-    if (
-        Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).count()
-        >= settings.MAX_ENDPOINTS_PER_CONSUMER
-    ):
-        raise TooManyEndpoints
-    yesterday = ids.first_at(timezone.now() - timedelta(days=1))
-    if Endpoint.objects.filter(consumer=consumer, id__gte=yesterday).count() >= settings.MAX_NEW_ENDPOINTS_PER_DAY:
-        raise TooManyNewEndpoints
-    endpoint_id = ids.new_uuid()
-    endpoint = Endpoint.objects.create(
+    endpoint_id = endpoint_id or ids.new_uuid()
+    endpoint = Endpoint(
         id=endpoint_id,
         consumer=consumer,
         url=url,
@@ -84,9 +106,50 @@ def create(
             **fields,
         },
     )
-    Lane.objects.create(endpoint=endpoint)
-    endpoint.refresh_from_db(fields=["created_at", "updated_at"])
     return endpoint, secret
+
+
+def lock_consumers(consumer_ids: Collection[UUID]) -> None:
+    """Makes the cap exact: two creates at the same moment count one after the other. In id order, as by everybody."""
+    list(Consumer.objects.select_for_update(no_key=True).filter(id__in=consumer_ids).order_by("id").values_list("id"))
+
+
+def rooms(consumer_ids: Collection[UUID]) -> dict[UUID, Room]:
+    """For each of them, counted now. Whoever creates has locked them before."""
+    is_new = Q(id__gte=ids.first_at(timezone.now() - timedelta(days=1)))
+    counted = (
+        Endpoint.objects.filter(consumer_id__in=consumer_ids)
+        .values("consumer_id")
+        .annotate(living=Count("id", filter=Q(deleted_at__isnull=True)), today=Count("id", filter=is_new))
+    )
+    found = {row["consumer_id"]: Room(living=row["living"], today=row["today"]) for row in counted}
+    return {consumer_id: found.get(consumer_id, Room()) for consumer_id in consumer_ids}
+
+
+def create_many(rows: Sequence[Endpoint]) -> None:
+    """Rows of `new_row`, within the transaction that has found room for them."""
+    Endpoint.objects.bulk_create(rows)
+    Lane.objects.bulk_create([Lane(endpoint=row) for row in rows])
+
+
+def headers_of(endpoint: Endpoint) -> dict[str, str]:
+    """Its extra headers with their values, which are secrets."""
+    if endpoint.headers_encrypted is None:
+        return {}
+    sealed = bytes(endpoint.headers_encrypted)
+    opened: dict[str, str] = orjson.loads(unseal(vault(), sealed, endpoint_id=endpoint.id, column="headers_encrypted"))
+    return opened
+
+
+def secrets_of(endpoint: Endpoint, *, now: datetime) -> tuple[str, str | None]:
+    """The secret that signs, and the older one while it signs beside it."""
+    columns: tuple[Column, Column] = ("secret_encrypted", "previous_secret_encrypted")
+    current, previous = (
+        unseal(vault(), bytes(sealed), endpoint_id=endpoint.id, column=column) if sealed else None
+        for column in columns
+        for sealed in [getattr(endpoint, column)]
+    )
+    return str(current), previous if overlap_until(endpoint, now=now) else None
 
 
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:

@@ -210,6 +210,8 @@ class Endpoint(models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     consumer = models.ForeignKey(Consumer, on_delete=models.PROTECT, related_name="endpoints")
+    # What it is called in the file that it was imported from. The next import finds it so, also once it is deleted.
+    uid = models.CharField(max_length=255, null=True, blank=True, editable=False)
     url = models.CharField(max_length=2048)
     # Patterns: `invoice.paid`, `invoice.*`, `*`.
     event_types = ArrayField(models.CharField(max_length=255))
@@ -240,6 +242,9 @@ class Endpoint(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(status__in=EndpointStatus.values), name="endpoint_status_known"),
+            models.UniqueConstraint(
+                fields=["consumer", "uid"], condition=Q(uid__isnull=False), name="endpoint_uid_once_per_consumer"
+            ),
             models.CheckConstraint(
                 condition=Q(signature_scheme__in=SignatureScheme.values), name="endpoint_scheme_known"
             ),

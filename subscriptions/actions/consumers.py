@@ -1,5 +1,6 @@
 """Consumers: created, changed, deleted."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -7,7 +8,7 @@ from django.db import transaction
 from subscriptions import consumers
 from subscriptions.access import key_tree
 from subscriptions.actions.changes import differing
-from subscriptions.audit import Actor, record
+from subscriptions.audit import Actor, record, record_each
 from subscriptions.models import Consumer
 
 
@@ -16,6 +17,13 @@ def create(*, actor: Actor, why: str, **fields: Any) -> Consumer:
     consumer = consumers.create(**fields)
     record(actor=actor, action="consumer.created", target=consumer.public_id, consumer=consumer, why=why)
     return consumer
+
+
+@transaction.atomic
+def create_many(rows: Sequence[Consumer], *, actor: Actor, why: str) -> None:
+    """Rows that are not saved yet. IntegrityError if one of them, or its uid, is there meanwhile."""
+    Consumer.objects.bulk_create(rows)
+    record_each(((row.public_id, row.id) for row in rows), actor=actor, action="consumer.created", why=why)
 
 
 @transaction.atomic

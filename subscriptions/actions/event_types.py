@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from subscriptions import event_types
-from subscriptions.actions.changes import differing
+from subscriptions.actions.changes import event_type_changes
 from subscriptions.audit import Actor, record
 from subscriptions.models import EventType
 
@@ -20,7 +20,7 @@ def create(*, name: str, actor: Actor, why: str, **fields: Any) -> EventType:
 @transaction.atomic
 def update(event_type: EventType, changes: dict[str, Any], *, actor: Actor, why: str) -> EventType:
     before = EventType.objects.select_for_update().filter(name=event_type.name).first()
-    changed = [] if before is None else _changed(before, changes)
+    changed = [] if before is None else event_type_changes(before, changes)
     updated = event_types.update(event_type, changes)
     if changed:
         detail = ", ".join(changed)
@@ -38,20 +38,3 @@ def delete(event_type: EventType, *, actor: Actor, why: str) -> None:
         record(actor=actor, action="event_type.deleted", target=event_type.name, why=why)
     elif before.archived_at is None:
         record(actor=actor, action="event_type.archived", target=event_type.name, why=why)
-
-
-def _changed(before: EventType, changes: dict[str, Any]) -> list[str]:
-    # A name that is given is not changed: the path says which type it is.
-    plain = {name: value for name, value in changes.items() if name == "description"}
-    found = differing(before, plain)
-    for name in ("deprecated", "archived"):
-        if name in changes and changes[name] != (getattr(before, f"{name}_at") is not None):
-            found.append(name)
-    if before.declared_at is None:
-        found.append("declared")
-    kept = {version.api_version: version for version in before.versions.all()}
-    for version in changes.get("versions", []):
-        new = {"schema": version.get("schema"), "example": version.get("example")}
-        if differing(kept.get(version["api_version"]), new):
-            found.append(f"version {version['api_version']}")
-    return found

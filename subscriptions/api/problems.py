@@ -100,7 +100,7 @@ def not_found(what: str) -> Problem:
 
 def handle(exc: Exception, context: Mapping[str, Any]) -> Response | None:
     """Django REST framework's exception handler. None lets an unforeseen error become a logged 500."""
-    problem = _as_problem(exc)
+    problem = as_problem(exc)
     if problem is None:
         return None
     return Response(problem.document(), status=problem.status, headers=problem.headers, content_type=CONTENT_TYPE)
@@ -129,7 +129,8 @@ def as_response(problem: Problem) -> HttpResponse:
     )
 
 
-def _as_problem(exc: Exception) -> Problem | None:
+def as_problem(exc: Exception) -> Problem | None:
+    """The refusal that an error stands for; None for one that nobody foresaw."""
     match exc:
         case Problem():
             return exc

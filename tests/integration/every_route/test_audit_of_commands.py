@@ -104,6 +104,32 @@ def demo(acme: Consumer, tmp_path: Path, **_: Any) -> list[Entry]:
     return [Entry(who("demo"), *deed, 1, why) for deed in zip(DEMO, [*targets, "admin"], strict=True)]
 
 
+def import_setup(tmp_path: Path, **_: Any) -> list[Entry]:
+    file = tmp_path / "setup.jsonl"
+    file.write_text(
+        '{"kind": "event_type", "name": "invoice.paid"}\n{"kind": "consumer", "uid": "globex"}\n'
+        '{"kind": "endpoint", "consumer": "globex", "uid": "main", "url": "https://globex.example/hook"}\n'
+    )
+    run("import_setup", str(file), "--dry-run")
+    run("import_setup", str(file), "--why", "we move in")
+    run("import_setup", str(file), "--why", "nothing is left to do")
+    globex = Consumer.objects.get(uid="globex")
+    made = [
+        ("event_type.created", "invoice.paid"),
+        ("consumer.created", globex.public_id),
+        ("endpoint.created", Endpoint.objects.get(consumer=globex).public_id),
+    ]
+    return [Entry(who("import_setup"), action, target, 1, "we move in") for action, target in made]
+
+
+def export_setup(acme: Consumer, tmp_path: Path, **_: Any) -> list[Entry]:
+    for _number in range(2):
+        new_endpoint(acme)
+    run("export_setup", str(tmp_path / "without.jsonl"))
+    run("export_setup", str(tmp_path / "with.jsonl"), "--with-secrets", "--why", "we move out")
+    return [Entry(who("export_setup"), "secrets.exported", "", 2, "we move out")]
+
+
 def reset_second_factor(**_: Any) -> list[Entry]:
     user = User.objects.create_user("olga")
     second_factor.begin(user)
@@ -135,6 +161,8 @@ COMMANDS: dict[str, Callable[..., list[Entry]]] = {
     "after_restore": after_restore,
     "demo": demo,
     "reset_second_factor": reset_second_factor,
+    "import_setup": import_setup,
+    "export_setup": export_setup,
     **{f"endpoints {deed}": act_on_endpoint(deed) for deed in endpoints_command.DEEDS},
 }
 
