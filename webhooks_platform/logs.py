@@ -22,10 +22,10 @@ logging._srcfile = None
 
 # The token in an address of the portal or of a page that shows something once; signing secrets; API keys.
 _TOKENS = re.compile(
-    r"(?i)(/enter(?:/|%2f)+|/portal/mail/|/secret/|/portal-link/|/recovery-codes/|[?&]tested=)[\w:-]{20,}|(whsec_)[\w+/=-]+|(whk_[a-z]_)\w+"
+    r"(?i)(/enter(?:/|%2f)+|/portal/mail(?:/|%2f)+|/secret/|/portal-link/|/recovery-codes/|[?&]tested=)[\w:-]{20,}|(whsec_)[\w+/=-]+|(whk_[a-z]_)\w+"
 )
 # One of these is in whatever the pattern matches. Looking for them first takes a twentieth of the time.
-_MARKS = ("/enter", "/portal/mail/", "/secret/", "/portal-link/", "/recovery-codes/", "tested=", "whsec_", "whk_")
+_MARKS = ("/enter", "/portal/mail", "/secret/", "/portal-link/", "/recovery-codes/", "tested=", "whsec_", "whk_")
 
 
 def redact(line: str) -> str:

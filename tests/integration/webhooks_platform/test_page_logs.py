@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from deliveries.portal.site import urlpatterns
-from subscriptions import endpoints, portal
+from subscriptions import endpoints, mail_recipients, portal
 from subscriptions.models import Consumer
 from tests.console import logged_in
 from tests.portal import inside, link
@@ -54,6 +54,16 @@ def test_s12_no_token_is_logged_when_there_is_no_such_page(acme: Consumer, log: 
     assert Client().get(spelled.format(token=token)).status_code == 404
     assert "Not Found" in log.getvalue()
     assert token not in log.getvalue()
+
+
+@pytest.mark.parametrize("spelled", ["/portal/mail/{token}", "/portal/mail//{token}/", "/Portal/Mail/{token}/x/"])
+def test_s12_no_token_of_a_mail_is_logged_either(acme: Consumer, log: io.StringIO, spelled: str) -> None:
+    recipient = mail_recipients.add(acme, email="a@acme.test", kinds=["failing"])
+    assert recipient is not None
+    token = mail_recipients.token(recipient)
+    assert Client().get(spelled.format(token=token)).status_code == 404
+    assert "Not Found" in log.getvalue()
+    assert not any(part in log.getvalue() for part in token.split(":"))
 
 
 def test_s12_no_token_is_logged_with_a_traceback(acme: Consumer, log: io.StringIO, settings: Any) -> None:
@@ -106,9 +116,10 @@ def test_s12_all_loggers_write_through_the_formatters_that_cut(acme: Consumer) -
 
 def test_s12_an_address_with_a_token_is_nobody_s_referrer(acme: Consumer) -> None:
     with_token = [str(each.pattern) for each in urlpatterns if "token" in str(each.pattern)]
-    assert len(with_token) == 3
+    assert len(with_token) == 4
     token, _ = portal.new_link(acme, requested_by="test", minutes=5)
     assert Client().get(f"/portal/enter/{token}/").headers["Referrer-Policy"] == "strict-origin"
+    assert Client().get("/portal/mail/nobodys/").headers["Referrer-Policy"] == "strict-origin"
     operator = logged_in("olga", group="Operators")
     made = operator.post(f"/admin/consumers/{acme.public_id}/portal-link/", {"why": "x"})
     assert operator.get(made.headers["Location"]).headers["Referrer-Policy"] == "strict-origin"

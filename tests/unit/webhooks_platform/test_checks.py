@@ -65,6 +65,8 @@ def test_the_tests_own_settings_are_sane() -> None:
         ({"OIDC_ISSUER": "x", **CLIENT}, "E008", "no group may enter", "OIDC_OPERATOR_GROUPS"),
         ({"CONSOLE_PASSWORD_LOGIN": False}, "E008", "Nobody could log in", "CONSOLE_PASSWORD_LOGIN=true"),
         ({"FAIL_POINTS_DIR": "/points"}, "E009", "could kill this process", "Unset it"),
+        ({"PUBLIC_URL": "https://a.test/portal"}, "E012", "which is no origin", "scheme and host and nothing else"),
+        ({"PUBLIC_URL": "a.test"}, "E012", "which is no origin", "scheme and host and nothing else"),
         ({"UNKNOWN_EVENT_TYPES": "allow"}, "E007", "UNKNOWN_EVENT_TYPES is 'allow'", "`register` or `refuse`"),
         ({"DELIVERY_SIGNATURE_SCHEME": "hmac"}, "E007", "DELIVERY_SIGNATURE_SCHEME is 'hmac'", "timestamped, standard"),
     ],
