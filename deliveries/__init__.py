@@ -16,7 +16,7 @@ a step.
 
 Everything that changes something for people goes through actions/, which writes the audit log. browse/ is the one
 filter behind lists, counts, previews and jobs. statistics/ counts, endpoint_tests/ sends tests and check-ups, sql/ is
-how statements are sent, moving/ is import and export. feed.py is the catch-up feed, lifecycle.py what changes to an
-endpoint mean for deliveries.
+how statements are sent, moving/ is import and export. health/lifecycle.py is what changes to an endpoint mean for its
+deliveries, browse/feed.py the catch-up feed.
 The interfaces: api/, console/, portal/, management/; console and portal share pages/.
 """

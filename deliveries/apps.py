@@ -6,7 +6,7 @@ from django.apps import AppConfig
 from django.conf import settings
 
 from deliveries.sql import arrays
-from subscriptions import counting, fail_points
+from subscriptions.process import counting, fail_points
 
 
 class DeliveriesConfig(AppConfig):

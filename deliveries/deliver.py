@@ -31,7 +31,8 @@ from deliveries.pump.ready_queue import PER_CLAIM, Turns
 from deliveries.pump.release import SHORTAGE
 from deliveries.pump.settler import Outcomes
 from deliveries.pump.slots import Slots
-from subscriptions import fail_points, ids
+from subscriptions import ids
+from subscriptions.process import fail_points
 
 # The last few free slots wait so long at most for others, before they are claimed for (seconds).
 _GATHER_SLOTS = 0.1

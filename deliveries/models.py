@@ -56,7 +56,7 @@ class Event(models.Model):
             ),
         ]
         indexes = [
-            # deliveries/feed.py: a consumer's events in the order in which they became visible.
+            # deliveries/browse/feed.py: a consumer's events in the order in which they became visible.
             models.Index(fields=["consumer", "xid", "id"], name="event_feed"),
         ]
 

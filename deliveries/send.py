@@ -20,8 +20,8 @@ import httpx
 from deliveries.pump import failure_detail
 from deliveries.pump.exchange import NotHttp, Post, ProxyRefused, Trail
 from deliveries.pump.transport import post
-from subscriptions import counting
 from subscriptions.guards.urls import RefusedTarget
+from subscriptions.process import counting
 
 log = logging.getLogger(__name__)
 

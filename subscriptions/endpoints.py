@@ -15,10 +15,10 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from subscriptions import ids
-from subscriptions.endpoint_secrets import Column, move, seal, unseal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Lane
-from subscriptions.own_secrets import check_secret
-from subscriptions.vault import vault
+from subscriptions.secrets.endpoint_secrets import Column, move, seal, unseal
+from subscriptions.secrets.own_secrets import check_secret
+from subscriptions.secrets.vault import vault
 
 
 class TooManyEndpoints(Exception):

@@ -15,8 +15,8 @@ import orjson
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
-from subscriptions import counting
-from subscriptions.vault import VaultError, vault
+from subscriptions.process import counting
+from subscriptions.secrets.vault import VaultError, vault
 
 _KEY = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 

@@ -375,7 +375,7 @@ class PortalVisit(models.Model):
             ),
         ]
         indexes = [
-            # subscriptions/portal.py: forgets old ones.
+            # subscriptions/access/portal_visits.py: forgets old ones.
             models.Index(fields=["created_at"], name="portal_visit_age"),
             # subscriptions/access/key_tree.py: those of a key that is revoked.
             models.Index(fields=["key_id"], name="portal_visit_key", condition=Q(key_id__isnull=False)),
@@ -390,8 +390,8 @@ class PortalVisit(models.Model):
 
 
 class Handover(models.Model):
-    """The result of a form until the next page shows it, sealed (subscriptions/handover.py). A secret's row is deleted
-    by the page that shows it."""
+    """The result of a form until the next page shows it, sealed (subscriptions/secrets/handover.py). A secret's row is
+    deleted by the page that shows it."""
 
     token_hash = models.BinaryField(max_length=32, unique=True)
     # Which session may see it, as deliveries/pages/once.py names sessions.
@@ -403,7 +403,7 @@ class Handover(models.Model):
 
     class Meta:
         indexes = [
-            # subscriptions/handover.py: forgets old ones.
+            # subscriptions/secrets/handover.py: forgets old ones.
             models.Index(fields=["expires_at"], name="handover_end"),
         ]
 

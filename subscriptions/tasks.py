@@ -5,8 +5,9 @@ import logging
 from celery import shared_task
 from django.conf import settings
 
-from subscriptions import handover, idempotency, portal
-from subscriptions.access import key_tree
+from subscriptions import idempotency
+from subscriptions.access import key_tree, portal_visits
+from subscriptions.secrets import handover
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,9 @@ def forget_answers() -> None:
 @shared_task(name="subscriptions.forget_visits", ignore_result=True)
 def forget_visits() -> None:
     """Links to the portal and the sessions they became, long after they ended."""
-    logger.info("portal.forgotten", extra={"fields": {"count": portal.forget_old(days=settings.RETENTION_VISIT_DAYS)}})
+    logger.info(
+        "portal.forgotten", extra={"fields": {"count": portal_visits.forget_old(days=settings.RETENTION_VISIT_DAYS)}}
+    )
 
 
 @shared_task(name="subscriptions.forget_keys", ignore_result=True)

@@ -23,10 +23,11 @@ from deliveries.deliver import Pump
 from deliveries.pump import database
 from deliveries.pump.transport import GuardedTransport
 from deliveries.statistics import totals
-from subscriptions import consumers, counting, keys
+from subscriptions import consumers, keys
 from subscriptions.guards.targets import policy
 from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import Consumer, Role
+from subscriptions.process import counting
 from tests import described
 from tests.receiver import Receiver, running_receiver
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.test import Client
 
-from subscriptions import portal
+from subscriptions.access import portal_visits
 from subscriptions.models import Consumer
 
 
 def link(consumer: Consumer, *, minutes: int = 15) -> str:
-    token, _ = portal.new_link(consumer, requested_by="test", minutes=minutes)
+    token, _ = portal_visits.new_link(consumer, requested_by="test", minutes=minutes)
     return f"/portal/enter/{token}/"
 
 

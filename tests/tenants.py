@@ -11,7 +11,8 @@ from deliveries import replay
 from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up
 from deliveries.models import Delivery
-from subscriptions import consumers, endpoints, event_types, keys, portal
+from subscriptions import consumers, endpoints, event_types, keys
+from subscriptions.access import portal_visits
 from subscriptions.models import Consumer, Role
 from tests.walk import accept, answered, answering, claim_for, settle_all
 
@@ -69,7 +70,7 @@ def tenant(uid: str, *, event_type: str, attempted: bool) -> Tenant:
     check_up.run(endpoint, transport=answering())
     key, secret = keys.issue(role=Role.CONSUMER, consumer=consumer, name=mark)
     job = replay.start(Filter(consumer_id=consumer.id), consumer=consumer, rate_per_second=None, requested_by=mark)
-    link, _ = portal.new_link(consumer, requested_by=mark, minutes=settings.PORTAL_LINK_MINUTES)
+    link, _ = portal_visits.new_link(consumer, requested_by=mark, minutes=settings.PORTAL_LINK_MINUTES)
     things = {
         "consumer": uid,
         "endpoint": endpoint.public_id,

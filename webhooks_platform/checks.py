@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from subscriptions.api.branding import BrandingIn
 from subscriptions.models import SignatureScheme
-from subscriptions.vault import VaultError, parse_keys
+from subscriptions.secrets.vault import VaultError, parse_keys
 
 Finding = tuple[str, str]  # what is wrong, how to put it right
 

@@ -266,7 +266,8 @@ DELIVERY_ALLOWED_PORTS = env.list("DELIVERY_ALLOWED_PORTS", cast=int, default=[8
 DELIVERY_PROXY_URL = env.str("DELIVERY_PROXY_URL", default="")
 DELIVERY_USER_AGENT = env.str("DELIVERY_USER_AGENT", default="webhooks-platform/1")
 
-# For fault tests: a folder whose files kill or hold whoever reaches a named moment (subscriptions/fail_points.py).
+# For fault tests: a folder whose files kill or hold the process that reaches a named moment
+# (subscriptions/process/fail_points.py).
 # Refused without FAIL_POINTS_ALLOWED=true unless DEBUG is on (webhooks.E009). Never set either in production.
 FAIL_POINTS_DIR = env.str("FAIL_POINTS_DIR", default="")
 FAIL_POINTS_ALLOWED = env.bool("FAIL_POINTS_ALLOWED", default=False)

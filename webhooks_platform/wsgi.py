@@ -1,4 +1,4 @@
-"""The web server's door."""
+"""What the web server runs: the WSGI applications before Django, and Django."""
 
 import gc
 import os
@@ -15,13 +15,13 @@ from django.conf import settings  # noqa: E402
 from deliveries.api.answer_before_django import AnswerBeforeDjango  # noqa: E402  (needs the apps)
 from subscriptions.limits.answer_deadline import deadline  # noqa: E402
 from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the settings)
-from webhooks_platform.handler import Handler  # noqa: E402  (needs the settings)
-from webhooks_platform.web.door import Door, InSlot  # noqa: E402  (needs the settings)
+from webhooks_platform.web.admission import Admission, InSlot  # noqa: E402  (needs the settings)
+from webhooks_platform.web.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.long_poll import LongPoll  # noqa: E402  (needs the settings)
 
 refuse_nonsense()
 deadline.seconds = settings.DATABASE_ANSWER_SECONDS or None
-application = Door(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
+application = Admission(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.

@@ -80,10 +80,10 @@ def forget(bench: Stand) -> None:
 def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> list[Target]:
     """One consumer per endpoint, `{name}-{number}`; `url` may hold `{number}`."""
     from subscriptions import ids
-    from subscriptions.endpoint_secrets import seal
     from subscriptions.endpoints import new_secret
     from subscriptions.models import Consumer, Endpoint, Lane
-    from subscriptions.vault import vault
+    from subscriptions.secrets.endpoint_secrets import seal
+    from subscriptions.secrets.vault import vault
 
     consumers = Consumer.objects.bulk_create([Consumer(uid=f"{name}-{number}") for number in range(count)])
     endpoints = []

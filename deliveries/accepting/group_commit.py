@@ -25,9 +25,10 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from deliveries import bell, ingest
 from deliveries.accepting.insert import Stored
 from deliveries.ingest import Accepted, Draft, NewEvent, Refused, Result
-from subscriptions import fail_points, idempotency, keys
+from subscriptions import idempotency, keys
 from subscriptions.idempotency import Answer, InProgress, Scope
 from subscriptions.limits.batcher import Batcher
+from subscriptions.process import fail_points
 
 # Emits of one transaction. A web process has fewer threads than this.
 _MAX_EMITS = 100

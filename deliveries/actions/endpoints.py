@@ -5,8 +5,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from deliveries import bell, lifecycle
+from deliveries import bell
 from deliveries.actions import NothingDone
+from deliveries.health import lifecycle
 from subscriptions import endpoints
 from subscriptions.actions.changes import differing
 from subscriptions.audit import Actor, record

@@ -31,11 +31,11 @@ from subscriptions.actions import event_types as type_actions
 from subscriptions.actions.changes import event_type_changes
 from subscriptions.audit import Actor
 from subscriptions.consumers import UidTaken
-from subscriptions.endpoint_secrets import seal
 from subscriptions.endpoints import Room, TooManyEndpoints, TooManyNewEndpoints
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, EventType
-from subscriptions.own_secrets import UnfitSecret
-from subscriptions.vault import vault
+from subscriptions.secrets.endpoint_secrets import seal
+from subscriptions.secrets.own_secrets import UnfitSecret
+from subscriptions.secrets.vault import vault
 
 _AT_THE_SAME_MOMENT = "Somebody else makes the same at this moment. Run the import again."
 

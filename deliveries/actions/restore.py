@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from deliveries import feed
+from deliveries.browse import feed
 from subscriptions.audit import Actor, record
 
 

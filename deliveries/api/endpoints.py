@@ -10,12 +10,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import lifecycle
 from deliveries.actions import NothingDone, manual_sends
 from deliveries.actions import endpoints as actions
 from deliveries.api.show import CheckUpOut, TrialOut, show_trial
 from deliveries.endpoint_tests import check_up, test_event
-from subscriptions import counting, endpoints
+from deliveries.health import lifecycle
+from subscriptions import endpoints
 from subscriptions.access.scopes import ATTEMPTS_READ, ENDPOINTS_READ, ENDPOINTS_TEST, ENDPOINTS_WRITE, SECRETS_ROTATE
 from subscriptions.actions import endpoints as creation
 from subscriptions.api.authentication import actor, has_scope
@@ -37,7 +37,8 @@ from subscriptions.guards import targets
 from subscriptions.guards.headers import RefusedHeader, check_headers
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, SignatureScheme
-from subscriptions.own_secrets import PRINTABLE, UnfitSecret
+from subscriptions.process import counting
+from subscriptions.secrets.own_secrets import PRINTABLE, UnfitSecret
 
 _LONGEST_WAIT = 7 * 86_400
 _LONGEST_SCHEDULE = 20

@@ -21,7 +21,7 @@ from subscriptions.api.pagination import PAGE, invalid_cursor, limit_of, next_ur
 from subscriptions.api.problems import Problem, not_found
 from subscriptions.api.views import EVERYONE, PRODUCERS, ApiView, as_response, consumer_or_404
 from subscriptions.models import Consumer
-from subscriptions.times import BadTime, read_time
+from subscriptions.reading.times import BadTime, read_time
 
 _TEXT = {"type": "string"}
 _TIME = {"type": "string", "format": "date-time"}

@@ -7,9 +7,9 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from deliveries import feed
 from deliveries.api.show import EventOut, show_event
-from deliveries.feed import Place, Position
+from deliveries.browse import feed
+from deliveries.browse.feed import Place, Position
 from deliveries.models import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import EVENTS_READ

@@ -46,7 +46,7 @@ from subscriptions.api.views import (
     fields_and_why,
 )
 from subscriptions.models import Consumer
-from subscriptions.times import BadTime, read_time
+from subscriptions.reading.times import BadTime, read_time
 
 
 class Time(Text):

@@ -15,7 +15,7 @@ from deliveries.browse.filter import FIELDS, Filter, FilterField
 from deliveries.models import DeliveryState, Event
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
-from subscriptions.times import BadTime, read_time
+from subscriptions.reading.times import BadTime, read_time
 
 WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 _TIMES_AND_SEARCH = ("within", "since", "until", "q")

@@ -12,7 +12,7 @@ from deliveries.pages import keyset
 from subscriptions import ids
 from subscriptions.audit import Wanted, entries
 from subscriptions.models import ActorKind, AuditEntry
-from subscriptions.times import BadTime, read_time
+from subscriptions.reading.times import BadTime, read_time
 
 # What one file may hold: whoever needs more narrows it down, or reads the API page by page.
 MOST_ROWS = 100_000

@@ -23,8 +23,9 @@ from deliveries.endpoint_tests import check_up, test_event
 from deliveries.models import Delivery, NoticeKind
 from deliveries.pages import chart, keyset, story
 from deliveries.statistics import figures
-from subscriptions import consumers, endpoints, handover, ids
+from subscriptions import consumers, endpoints, ids
 from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
+from subscriptions.secrets import handover
 
 COUNTED_UP_TO = 10_000
 

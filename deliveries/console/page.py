@@ -10,8 +10,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from deliveries.pages.once import refuse, visitor_of
 from deliveries.pages.preview import answer_preview
-from subscriptions import handover
 from subscriptions.audit import LONGEST_WHY, Actor
+from subscriptions.secrets import handover
 
 
 def render(request: HttpRequest, template: str, *, title: str, status: int = 200, **context: Any) -> TemplateResponse:

@@ -28,7 +28,7 @@ from deliveries.sql import clock
 from subscriptions import event_types, ids
 from subscriptions.guards.targets import policy
 from subscriptions.models import Endpoint, Hold
-from subscriptions.vault import VaultError
+from subscriptions.secrets.vault import VaultError
 
 logger = logging.getLogger(__name__)
 

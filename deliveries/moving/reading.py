@@ -19,7 +19,7 @@ from subscriptions.api.known_names import names_of, unknown_fields
 from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem, as_problem
 from subscriptions.models import EndpointStatus
-from subscriptions.own_secrets import UnfitSecret, check_secret
+from subscriptions.secrets.own_secrets import UnfitSecret, check_secret
 
 # More than anybody has; a file that goes on for ever ends here. Names are remembered: about 0.2 KB for each line.
 MOST_LINES = 1_000_000

@@ -12,8 +12,8 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery, Event
-from subscriptions.keyset import keyset_slice
 from subscriptions.models import Consumer
+from subscriptions.reading.keyset import keyset_slice
 
 M = TypeVar("M", bound=Model)
 PAGE = 50

@@ -28,7 +28,7 @@ from subscriptions.guards import targets
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.limits import rate_limit
 from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Hold
-from subscriptions.own_secrets import UnfitSecret
+from subscriptions.secrets.own_secrets import UnfitSecret
 
 COUNTED_UP_TO = 1000
 # Spans of the charts, the first one unless another is asked for.

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 
 from deliveries.api.endpoints import EndpointIn
 from deliveries.portal.catalogue import Family
-from subscriptions.endpoint_secrets import unseal
 from subscriptions.event_types import unknown_pattern
 from subscriptions.models import Endpoint
-from subscriptions.vault import vault
+from subscriptions.secrets.endpoint_secrets import unseal
+from subscriptions.secrets.vault import vault
 
 _NUMBERS = ("max_in_flight", "rate_limit_per_second", "timeout_seconds")
 _TEXTS = ("url", "description", "signature_scheme", "payload_mode", *_NUMBERS, "retry_schedule", "headers")

@@ -12,15 +12,16 @@ from django.utils.translation import gettext_noop
 
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
-from deliveries.portal.door import session_of
 from deliveries.portal.page import actor, back_to, missing, render
-from subscriptions import handover, ids
+from deliveries.portal.sessions import session_of
+from subscriptions import ids
 from subscriptions.access.caller import Caller
 from subscriptions.access.key_rules import NotWithinIssuer, OutlivesIssuer, TooManyKeys
 from subscriptions.access.key_tree import KeyEnded
 from subscriptions.access.scopes import POSSIBLE, held
 from subscriptions.actions import keys as actions
 from subscriptions.models import ApiKey, Consumer, Role
+from subscriptions.secrets import handover
 
 # What a visitor may do in the portal: a key made there never makes further ones.
 _SCOPES = sorted(POSSIBLE[Role.CONSUMER.value] - {"keys:write"})

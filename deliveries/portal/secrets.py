@@ -13,14 +13,15 @@ from deliveries.api.endpoints import RotateIn
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import catalogue, forms, words
-from deliveries.portal.door import session_of
 from deliveries.portal.endpoints import find, form_page, page_of, secret_since
 from deliveries.portal.first_steps import VERIFYING, is_verified
 from deliveries.portal.page import actor, back_to, missing, render
+from deliveries.portal.sessions import session_of
 from deliveries.portal.snippets import snippets
-from subscriptions import endpoints, handover
+from subscriptions import endpoints
 from subscriptions.actions.endpoints import create
 from subscriptions.models import CheckUp, Consumer, Endpoint
+from subscriptions.secrets import handover
 
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:

@@ -20,18 +20,18 @@ from deliveries.portal import (
     catalogue,
     catch_up,
     deliveries,
-    door,
     endpoints,
     keys,
     language,
     notifications,
     replays,
     secrets,
+    sessions,
     signatures,
     test_events,
 )
 from deliveries.portal.page import brand_of, closed, enter_as
-from subscriptions import portal
+from subscriptions.access import portal_visits
 from subscriptions.audit import TooManyChanges
 
 View = Callable[..., HttpResponse]
@@ -62,8 +62,8 @@ def _form(view: View, *, sends: bool = False) -> View:
 
 def _inside(view: View, *methods: str, sends: bool = False) -> View:
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        session = door.session_of(request)
-        visit = portal.visitor(session)
+        session = sessions.session_of(request)
+        visit = portal_visits.visitor(session)
         if visit is None:
             return closed(request)
         enter_as(request, visit)
@@ -116,9 +116,9 @@ def _sealed(view: View, *methods: str) -> View:
 
 urlpatterns = [
     path("", _page(endpoints.index), name="home"),
-    path("enter/<str:token>/", _sealed(door.enter, "GET", "HEAD", "POST"), name="enter"),
-    path("leave/", _sealed(door.leave, "POST"), name="leave"),
-    path("left/", _sealed(door.left, "GET", "HEAD"), name="left"),
+    path("enter/<str:token>/", _sealed(sessions.enter, "GET", "HEAD", "POST"), name="enter"),
+    path("leave/", _sealed(sessions.leave, "POST"), name="leave"),
+    path("left/", _sealed(sessions.left, "GET", "HEAD"), name="left"),
     path("brand/<str:colour>.css", _sealed(brand.stylesheet, "GET", "HEAD"), name="brand"),
     path("signatures/", _form(signatures.show), name="signatures"),
     path("events/", _page(catalogue.index), name="events"),

@@ -17,7 +17,7 @@ from deliveries.retry import Facts, read_retry_after
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.settle import Outcome
 from subscriptions import ids
-from subscriptions.vault import VaultError
+from subscriptions.secrets.vault import VaultError
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from deliveries.claim import Claimed
 from deliveries.pump import redact
 from deliveries.send import Answered, Outgoing, Unanswered
 from subscriptions import ids
-from subscriptions.endpoint_secrets import Column, unseal
-from subscriptions.vault import vault
+from subscriptions.secrets.endpoint_secrets import Column, unseal
+from subscriptions.secrets.vault import vault
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -29,7 +29,8 @@ from deliveries.pump.pool import Pool
 from deliveries.pump.release import UNSENT, release
 from deliveries.pump.slots import Slots
 from deliveries.settle import Outcome, Settled, settle
-from subscriptions import fail_points, ids
+from subscriptions import ids
+from subscriptions.process import fail_points
 
 # Outcomes of such a while share a settlement, unless somebody waits for one of them (seconds). With few requests in
 # flight there are few to share with, and sooner written is less sent twice should this process be killed.

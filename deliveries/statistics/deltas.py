@@ -4,7 +4,7 @@ Accepting an event, settling an attempt and burying a delivery each append to `d
 waits for anybody there: rows are only inserted. `totals.py` adds them up and takes them out every couple of seconds.
 
 What happens too often or too early for a row (a look at an Idempotency-Key, a refused address) is counted in memory
-(`subscriptions/counting.py`) and comes here a second later; a killed process loses that second.
+(`subscriptions/process/counting.py`) and comes here a second later; a killed process loses that second.
 """
 
 from collections.abc import Mapping

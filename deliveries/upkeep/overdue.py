@@ -10,7 +10,9 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
-from deliveries import feed, lifecycle, replay
+from deliveries import replay
+from deliveries.browse import feed
+from deliveries.health import lifecycle
 from deliveries.models import Delivery, DeliveryState, Lease, Notice, NoticeKind
 from deliveries.sql import clock
 from deliveries.sql.fragments import DEAD, PENDING, is_claimable, notice_of_death, unblock_next

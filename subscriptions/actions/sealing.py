@@ -2,9 +2,9 @@
 
 from django.db import transaction
 
-from subscriptions import reencrypt
 from subscriptions.audit import Actor, record
-from subscriptions.vault import Vault
+from subscriptions.secrets import reencrypt
+from subscriptions.secrets.vault import Vault
 
 
 def reencrypt_all(vault: Vault, *, actor: Actor, why: str) -> int:

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from subscriptions.api.describe import Parameter
 from subscriptions.api.problems import Problem
-from subscriptions.keyset import keyset_slice
+from subscriptions.reading.keyset import keyset_slice
 
 M = TypeVar("M", bound=Model)
 

@@ -13,7 +13,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from subscriptions.audit import TooManyChanges
-from subscriptions.vault import VaultError
+from subscriptions.secrets.vault import VaultError
 
 logger = logging.getLogger(__name__)
 

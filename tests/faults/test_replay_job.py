@@ -10,7 +10,8 @@ from collections import Counter
 
 import pytest
 
-from deliveries import lifecycle, replay
+from deliveries import replay
+from deliveries.health import lifecycle
 from deliveries.models import Attempt, Delivery, PutBack, Replay
 from deliveries.replay import Filter
 from subscriptions.models import Consumer

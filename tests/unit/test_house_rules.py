@@ -9,7 +9,7 @@ MAX_TEST_LINES = 500
 TOO_LONG = {
     "tests/integration/deliveries/api/test_events.py",
     "tests/integration/deliveries/test_deliver.py",
-    "tests/integration/deliveries/test_lifecycle.py",
+    "tests/integration/deliveries/health/test_lifecycle.py",
     "tests/integration/deliveries/test_replay.py",
     "tests/integration/every_route/test_bad_input.py",
 }
@@ -17,7 +17,6 @@ TOO_LONG = {
 WALK = {
     *("ingest", "bell", "claim", "deliver", "sign", "send", "retry", "settle", "sweep", "replay"),
     *("__init__", "admin", "apps", "models", "tasks"),
-    *("feed", "lifecycle"),
 }
 # Folders of tests that belong to no single folder of the product.
 ACROSS = {"every_route"}

@@ -18,10 +18,10 @@ from wsgiref.types import StartResponse, WSGIApplication
 from django.conf import settings
 from django.db import connection
 
-from deliveries import feed
 from deliveries.api.feed import HAS_WAITED, WAITS_FOR, Wait
-from deliveries.feed import Place
-from webhooks_platform.web.door import BODY, Environ
+from deliveries.browse import feed
+from deliveries.browse.feed import Place
+from webhooks_platform.web.admission import BODY, Environ
 
 logger = logging.getLogger(__name__)
 

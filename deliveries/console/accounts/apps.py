@@ -10,6 +10,6 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         from deliveries.console.accounts import second_factor
-        from subscriptions import reencrypt
+        from subscriptions.secrets import reencrypt
 
         reencrypt.seals_too(second_factor.reencrypt_each)

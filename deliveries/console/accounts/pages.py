@@ -16,8 +16,8 @@ from deliveries.console.accounts.login import SECOND_FACTOR, SIGNED_ON
 from deliveries.console.accounts.models import SecondFactor
 from deliveries.console.page import actor_of, back_to, explain, render, visitor
 from deliveries.pages.preview import answer_preview
-from subscriptions import handover
 from subscriptions.audit import record
+from subscriptions.secrets import handover
 
 _ISSUER = "Webhooks console"
 _ABOUT = "recovery codes"

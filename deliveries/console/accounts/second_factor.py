@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from deliveries.console.accounts.models import SecondFactor
-from subscriptions.vault import Vault, vault
+from subscriptions.secrets.vault import Vault, vault
 
 DIGITS, STEP_SECONDS = 6, 30
 RECOVERY_CODES = 10

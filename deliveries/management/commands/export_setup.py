@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from deliveries.actions import exports
 from deliveries.moving.exporting import export
 from subscriptions.audit import Actor
-from subscriptions.vault import VaultError
+from subscriptions.secrets.vault import VaultError
 
 
 class Command(BaseCommand):

@@ -12,7 +12,7 @@ from deliveries.management.shell import table
 from deliveries.moving.importing import Summary, import_file
 from deliveries.moving.lines import Kind, Outcome, Result
 from subscriptions.audit import Actor
-from subscriptions.vault import VaultError
+from subscriptions.secrets.vault import VaultError
 
 _SHOWN = [outcome for outcome in Outcome if outcome is not Outcome.REFUSED]
 _EVERY_LINES = 1000

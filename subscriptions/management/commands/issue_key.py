@@ -12,7 +12,7 @@ from subscriptions.access import key_rules, scopes
 from subscriptions.actions import keys
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, Role
-from subscriptions.times import read_time
+from subscriptions.reading.times import read_time
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 # Consumers own their keys under their ids, and keys that name no owner are their own.

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from subscriptions.actions.sealing import reencrypt_all
 from subscriptions.audit import Actor
-from subscriptions.vault import VaultError, vault
+from subscriptions.secrets.vault import VaultError, vault
 
 
 class Command(BaseCommand):

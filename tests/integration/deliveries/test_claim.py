@@ -18,9 +18,9 @@ from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
 from subscriptions import endpoints, ids
-from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.models import Consumer, Endpoint, Lane
-from subscriptions.vault import vault
+from subscriptions.secrets.endpoint_secrets import Column, unseal
+from subscriptions.secrets.vault import vault
 from tests.walk import (
     accept,
     answered,

@@ -28,8 +28,9 @@ from hypothesis.stateful import (
 )
 from psycopg import AsyncConnection
 
-from deliveries import lifecycle, replay, sweep, tasks
+from deliveries import replay, sweep, tasks
 from deliveries.claim import Claim, Claimed, claim, renew_lease
+from deliveries.health import lifecycle
 from deliveries.models import Attempt, Delivery, Event, Lease, OrderingKey, Replay
 from deliveries.pump.release import SHORTAGE, release
 from deliveries.replay import Filter

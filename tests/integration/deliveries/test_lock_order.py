@@ -16,9 +16,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import AsyncConnection
 
-from deliveries import ingest, lifecycle, replay, sweep, tasks
+from deliveries import ingest, replay, sweep, tasks
 from deliveries.actions import endpoints as actions
 from deliveries.claim import Claimed
+from deliveries.health import lifecycle
 from deliveries.ingest import Accepted, Duplicate, NewEvent
 from deliveries.models import Attempt, Delivery, Event
 from deliveries.replay import NotReplayable

@@ -13,8 +13,9 @@ import pytest
 from django.db import connection
 from psycopg import sql
 
-from deliveries import claim, lifecycle, settle, sweep
+from deliveries import claim, settle, sweep
 from deliveries.accepting import insert
+from deliveries.health import lifecycle
 from deliveries.models import Delivery
 from subscriptions import endpoints, ids, keys
 from subscriptions.models import ApiKey, Consumer, Role

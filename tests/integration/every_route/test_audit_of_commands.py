@@ -16,15 +16,15 @@ from django.contrib.auth.models import User
 from django.core.management import call_command, get_commands
 from django.db import connection
 
-from deliveries import lifecycle
 from deliveries.console.accounts import second_factor
+from deliveries.health import lifecycle
 from deliveries.management.commands import endpoints as endpoints_command
 from deliveries.models import Replay
 from subscriptions import endpoints, keys
 from subscriptions.models import ApiKey, Consumer, Endpoint, Role
 from tests.audit import Entry, entries
 from tests.console import dead_letters
-from tests.integration.deliveries.test_feed import RESTORED
+from tests.integration.deliveries.browse.test_feed import RESTORED
 from tests.walk import accept, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from deliveries import lifecycle, replay
+from deliveries import replay
 from deliveries.browse.filter import Filter
+from deliveries.health import lifecycle
 from subscriptions import keys
 from subscriptions.models import Consumer, Endpoint, Role
 from tests.audit import entries

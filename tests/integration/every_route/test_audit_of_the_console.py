@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, resolve
 
-from deliveries import lifecycle, replay
+from deliveries import replay
 from deliveries.actions import holds
 from deliveries.browse.filter import Filter
 from deliveries.console import deliveries as delivery_pages
@@ -18,6 +18,7 @@ from deliveries.console import event_types as event_type_pages
 from deliveries.console import users as user_pages
 from deliveries.console.accounts import second_factor
 from deliveries.console.site import DEED, EXPORT, PAGE
+from deliveries.health import lifecycle
 from subscriptions import event_types, keys
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Role

@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from deliveries import lifecycle, replay
+from deliveries import replay
 from deliveries.browse.filter import Filter
+from deliveries.health import lifecycle
 from deliveries.portal import site
 from subscriptions import endpoints, keys, mail_recipients
 from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit, Role

@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from deliveries import lifecycle, replay
+from deliveries import replay
 from deliveries.browse.filter import Filter
 from deliveries.console.site import DEED
+from deliveries.health import lifecycle
 from deliveries.models import Delivery
 from deliveries.pages.once import FIELD
 from deliveries.portal import site

@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
 
-from deliveries import lifecycle
+from deliveries.health import lifecycle
 from deliveries.models import Delivery, Notice, NoticeKind
 from deliveries.upkeep import retention
 from deliveries.upkeep.retention import Days

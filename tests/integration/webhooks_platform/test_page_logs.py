@@ -11,7 +11,8 @@ import pytest
 from django.test import Client
 
 from deliveries.portal.site import urlpatterns
-from subscriptions import endpoints, mail_recipients, portal
+from subscriptions import endpoints, mail_recipients
+from subscriptions.access import portal_visits
 from subscriptions.models import Consumer
 from tests.console import logged_in
 from tests.portal import inside, link
@@ -117,7 +118,7 @@ def test_s12_all_loggers_write_through_the_formatters_that_cut(acme: Consumer) -
 def test_s12_an_address_with_a_token_is_nobody_s_referrer(acme: Consumer) -> None:
     with_token = [str(each.pattern) for each in urlpatterns if "token" in str(each.pattern)]
     assert len(with_token) == 4
-    token, _ = portal.new_link(acme, requested_by="test", minutes=5)
+    token, _ = portal_visits.new_link(acme, requested_by="test", minutes=5)
     assert Client().get(f"/portal/enter/{token}/").headers["Referrer-Policy"] == "strict-origin"
     assert Client().get("/portal/mail/nobodys/").headers["Referrer-Policy"] == "strict-origin"
     operator = logged_in("olga", group="Operators")

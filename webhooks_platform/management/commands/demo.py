@@ -25,9 +25,9 @@ from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as new_endpoint
 from subscriptions.actions import keys as key_actions
 from subscriptions.audit import Actor, record
-from subscriptions.endpoint_secrets import Column, unseal
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role, SignatureScheme
-from subscriptions.vault import VaultError, vault
+from subscriptions.secrets.endpoint_secrets import Column, unseal
+from subscriptions.secrets.vault import VaultError, vault
 
 DESCRIPTION = "The receiver of `make up` (examples/python/demo_receiver.py)"
 

@@ -7,11 +7,13 @@ from django.test import Client
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from deliveries import lifecycle, replay
+from deliveries import replay
+from deliveries.health import lifecycle
 from deliveries.models import Delivery, Replay, Total
 from deliveries.statistics import deltas, totals
-from subscriptions import counting, keys
+from subscriptions import keys
 from subscriptions.models import Consumer, Role
+from subscriptions.process import counting
 from tests.conftest import Api, PumpRunner
 from tests.console import dead_letters
 from tests.ledger import ledger

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from subscriptions import consumers, event_types, keys, portal
+from subscriptions import consumers, event_types, keys
+from subscriptions.access import portal_visits
 from subscriptions.access.scopes import DEFAULT
 from subscriptions.models import ApiKey, Consumer, Endpoint, EventType, EventTypeVersion, PortalVisit, Role
 from tests.console import logged_in
@@ -236,8 +237,8 @@ def test_a_uid_that_the_api_would_refuse_is_refused(operator: Client, acme: Cons
 def test_a_portal_link_and_its_session_end_with_the_key_that_made_it(acme: Consumer) -> None:
     ends_at = timezone.now() + timedelta(minutes=5)
     key, _ = keys.issue(role=Role.PRODUCER, expires_at=ends_at)
-    token, expires_at = portal.new_link(acme, requested_by="x", minutes=15, key_id=key.id)
-    opened = portal.open_link(token, minutes=120)
+    token, expires_at = portal_visits.new_link(acme, requested_by="x", minutes=15, key_id=key.id)
+    opened = portal_visits.open_link(token, minutes=120)
     assert expires_at == ends_at
     assert opened is not None
     assert opened[1] == ends_at == PortalVisit.objects.get().session_ends_at

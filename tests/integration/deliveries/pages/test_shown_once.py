@@ -5,8 +5,8 @@ import re
 import pytest
 from django.test import Client
 
-from subscriptions import handover
 from subscriptions.models import AuditEntry, Consumer, Endpoint, Handover, PortalVisit
+from subscriptions.secrets import handover
 from tests.console import logged_in
 from tests.portal import inside
 from tests.threads import at_the_same_moment

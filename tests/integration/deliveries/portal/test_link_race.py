@@ -5,8 +5,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from subscriptions import handover, portal
+from subscriptions.access import portal_visits
 from subscriptions.models import Consumer, PortalVisit
+from subscriptions.secrets import handover
 from tests.portal import link
 from tests.threads import at_the_same_moment
 
@@ -22,14 +23,14 @@ def test_s15_each_of_twenty_links_opens_once_for_eight_who_press_together(acme: 
         assert sorted(answer.status_code for answer in answers) == [302, *[404] * 7]
     assert [len(sessions) for sessions in opened] == [1] * 20
     # The one who came in is in.
-    assert [visit.consumer for [session] in opened if (visit := portal.visitor(session))] == [acme] * 20
+    assert [visit.consumer for [session] in opened if (visit := portal_visits.visitor(session))] == [acme] * 20
 
 
 def test_s15_a_session_is_ended_once_by_eight_at_the_same_moment(acme: Consumer) -> None:
     for _ in range(5):
-        token, _ = portal.new_link(acme, requested_by="test", minutes=15)
-        session, _ = portal.open_link(token, minutes=5) or ("", None)
-        ended = at_the_same_moment(8, lambda session=session: portal.end_session(session))  # type: ignore[misc]
+        token, _ = portal_visits.new_link(acme, requested_by="test", minutes=15)
+        session, _ = portal_visits.open_link(token, minutes=5) or ("", None)
+        ended = at_the_same_moment(8, lambda session=session: portal_visits.end_session(session))  # type: ignore[misc]
         assert sorted(ended) == [False] * 7 + [True]
 
 
@@ -43,10 +44,10 @@ def test_s15_what_is_handed_over_is_taken_once_by_eight_at_the_same_moment(acme:
 
 def test_s15_the_guard_of_an_update_is_on_the_updated_row(acme: Consumer) -> None:
     """A condition on another table becomes a subquery, which is not looked at again after a wait for the row."""
-    token, _ = portal.new_link(acme, requested_by="test", minutes=15)
+    token, _ = portal_visits.new_link(acme, requested_by="test", minutes=15)
     with CaptureQueriesContext(connection) as queries:
-        session, _ = portal.open_link(token, minutes=5) or ("", None)
-        portal.end_session(session)
+        session, _ = portal_visits.open_link(token, minutes=5) or ("", None)
+        portal_visits.end_session(session)
     updates = [query["sql"] for query in queries if query["sql"].startswith("UPDATE")]
     assert len(updates) == 2
     assert [sql for sql in updates if sql.count("SELECT")] == []

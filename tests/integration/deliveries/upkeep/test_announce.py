@@ -12,7 +12,8 @@ from django.core.mail import EmailMessage
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from deliveries import ingest, lifecycle
+from deliveries import ingest
+from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
 from deliveries.models import Delivery, Event, Notice
 from deliveries.upkeep import announce, overdue

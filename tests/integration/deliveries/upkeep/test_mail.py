@@ -9,7 +9,7 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.test import Client
 from pytest_django import Settings
 
-from deliveries import lifecycle
+from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
 from deliveries.models import Notice
 from deliveries.upkeep import announce, mail, overdue

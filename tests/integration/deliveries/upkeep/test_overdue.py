@@ -6,8 +6,9 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from deliveries import ingest, lifecycle, tasks
+from deliveries import ingest, tasks
 from deliveries.claim import renew_lease
+from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Delivery, Lease, Notice

@@ -6,8 +6,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from deliveries import lifecycle, replay, tasks
+from deliveries import replay, tasks
 from deliveries.actions import endpoints as actions
+from deliveries.health import lifecycle
 from deliveries.models import Attempt, Delivery, Event, Housekeeping, Notice, Replay
 from deliveries.replay import Filter
 from deliveries.upkeep import retention

@@ -13,14 +13,14 @@ import pytest
 from django.db import connections
 from pytest_django import Settings
 
-from deliveries import feed
-from deliveries.feed import START, Place
+from deliveries.browse import feed
+from deliveries.browse.feed import START, Place
 from subscriptions import keys
 from subscriptions.models import Consumer, Role
 from tests.conftest import Api
 from tests.local import wait_until
-from webhooks_platform.handler import Handler
-from webhooks_platform.web.door import Door, InSlot
+from webhooks_platform.web.admission import Admission, InSlot
+from webhooks_platform.web.handler import Handler
 from webhooks_platform.web.long_poll import LongPoll, Waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,7 +41,7 @@ class Stand:
     def __init__(self, settings: Settings, key: str) -> None:
         settings.WEB_SLOTS = 2
         self.long_poll = LongPoll(InSlot(cast(WSGIApplication, Handler())))
-        self._door = Door(self.long_poll)
+        self._door = Admission(self.long_poll)
         self._key = key
 
     def get(self, query: str) -> tuple[str, Any]:

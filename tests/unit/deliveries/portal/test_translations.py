@@ -8,7 +8,7 @@ import pytest
 from deliveries.browse import words
 from deliveries.browse.criteria import PORTAL_FIELDS
 from deliveries.endpoint_tests import diagnose, verify
-from deliveries.portal import said_elsewhere
+from deliveries.portal import translated
 from deliveries.portal.endpoints import CHARTS
 from deliveries.send import EXPLANATIONS
 from deliveries.statistics import figures
@@ -65,7 +65,7 @@ def test_no_text_of_a_template_is_left_unmarked(template: Path) -> None:
 
 def test_texts_from_elsewhere_are_said_there() -> None:
     """Whoever changes one of them there finds out here that the portal's German no longer knows it."""
-    texts = set(said_elsewhere.TEXTS)
+    texts = set(translated.TEXTS)
     assert {*EXPLANATIONS.values()} <= texts
     assert {words.explanation("worker_lost"), *(each.title for each in words.DEAD.values())} <= texts
     assert {declared.label for _, declared in PORTAL_FIELDS} <= texts

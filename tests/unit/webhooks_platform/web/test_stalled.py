@@ -7,8 +7,8 @@ import pytest
 from pytest_django import Settings
 
 from tests.local import wait_until
+from webhooks_platform.web.admission import longest_request_seconds
 from webhooks_platform.web.bodies import Body, Clock
-from webhooks_platform.web.door import longest_request_seconds
 from webhooks_platform.web.slots import Slots
 from webhooks_platform.web.stalled import StalledConnections
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from subscriptions.endpoint_secrets import COLUMNS, move
 from subscriptions.models import Endpoint
-from subscriptions.vault import Vault
+from subscriptions.secrets.endpoint_secrets import COLUMNS, move
+from subscriptions.secrets.vault import Vault
 
 Reencrypt = Callable[[Vault], Iterator[bool]]
 _elsewhere: list[Reencrypt] = []

@@ -27,7 +27,7 @@ _SIGNATURE_DEBUGGER = "/portal/signatures/"
 _WORK_SECONDS = 45
 
 
-class Door:
+class Admission:
     def __init__(self, inner: WSGIApplication) -> None:
         stalled = StalledConnections(
             seconds=settings.CONNECTION_STALL_SECONDS, longest_seconds=longest_request_seconds()

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from deliveries.portal.page import enter_as, render
-from subscriptions import portal
+from subscriptions.access import portal_visits
 from subscriptions.actions import portal as actions
 
 COOKIE = "portal_session"
@@ -15,7 +15,7 @@ COOKIE = "portal_session"
 
 def enter(request: HttpRequest, token: str) -> HttpResponse:
     """A GET only asks: mail scanners and chat previews follow links too, and must not use this one up."""
-    visit = portal.visit_of_link(token)
+    visit = portal_visits.visit_of_link(token)
     if visit is not None:
         enter_as(request, visit)
     opened = actions.open_link(token, minutes=settings.PORTAL_SESSION_MINUTES) if request.method == "POST" else None

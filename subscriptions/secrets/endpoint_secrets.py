@@ -6,7 +6,7 @@ A sealed value that is moved to another row or another column does not open.
 from typing import Literal
 from uuid import UUID
 
-from subscriptions.vault import Vault
+from subscriptions.secrets.vault import Vault
 
 Column = Literal["secret_encrypted", "previous_secret_encrypted", "headers_encrypted"]
 

@@ -1,4 +1,4 @@
-"""subscriptions/reencrypt.py: S09, a key can be replaced while the system runs."""
+"""subscriptions/secrets/reencrypt.py: S09, a key can be replaced while the system runs."""
 
 import base64
 
@@ -7,10 +7,10 @@ from django.core.management import call_command
 from pytest_django import Settings
 
 from subscriptions import endpoints
-from subscriptions.endpoint_secrets import COLUMNS, Column, unseal
 from subscriptions.models import Consumer, Endpoint
-from subscriptions.reencrypt import reencrypt_all
-from subscriptions.vault import Vault, VaultError, parse_keys
+from subscriptions.secrets.endpoint_secrets import COLUMNS, Column, unseal
+from subscriptions.secrets.reencrypt import reencrypt_all
+from subscriptions.secrets.vault import Vault, VaultError, parse_keys
 
 pytestmark = pytest.mark.django_db
 

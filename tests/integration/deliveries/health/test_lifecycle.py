@@ -1,4 +1,4 @@
-"""deliveries/lifecycle.py and subscriptions/endpoints.py: an endpoint's life where deliveries feel it."""
+"""deliveries/health/lifecycle.py and subscriptions/endpoints.py: an endpoint's life where deliveries feel it."""
 
 import logging
 import threading
@@ -12,7 +12,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from deliveries import ingest, lifecycle, replay
+from deliveries import ingest, replay
+from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
 from deliveries.ingest import NewEvent
 from deliveries.models import Attempt, Delivery, Notice

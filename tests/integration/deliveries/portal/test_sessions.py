@@ -3,7 +3,8 @@
 import pytest
 from django.test import Client
 
-from subscriptions import consumers, portal
+from subscriptions import consumers
+from subscriptions.access import portal_visits
 from subscriptions.models import AuditEntry, Consumer, PortalVisit
 from tests.conftest import Api
 from tests.console import logged_in
@@ -85,7 +86,7 @@ def test_s12_a_second_link_ends_the_session_before_in_that_browser(acme: Consume
     old = client.cookies["portal_session"].value
     client.post(link(globex))
     assert b"https://globex.test/hook" in client.get("/portal/").content
-    assert portal.visitor(old) is None
+    assert portal_visits.visitor(old) is None
 
 
 def test_s12_the_cookie_is_kept_from_scripts_and_to_the_portal(acme: Consumer) -> None:
@@ -94,15 +95,15 @@ def test_s12_the_cookie_is_kept_from_scripts_and_to_the_portal(acme: Consumer) -
 
 
 def test_only_hashes_are_stored_and_old_visits_are_forgotten(acme: Consumer) -> None:
-    token, _ = portal.new_link(acme, requested_by="test", minutes=15)
-    session, _ = portal.open_link(token, minutes=5) or ("", None)
+    token, _ = portal_visits.new_link(acme, requested_by="test", minutes=15)
+    session, _ = portal_visits.open_link(token, minutes=5) or ("", None)
     row = PortalVisit.objects.values().get()
     assert session
     assert token not in str(row)
     assert session not in str(row)
-    assert portal.forget_old(days=90) == 0
+    assert portal_visits.forget_old(days=90) == 0
     pass_time(days=91)
-    assert portal.forget_old(days=90) == 1
+    assert portal_visits.forget_old(days=90) == 1
 
 
 def test_an_operator_makes_a_link_in_the_console_and_it_is_audited(acme: Consumer) -> None:

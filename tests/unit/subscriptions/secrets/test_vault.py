@@ -1,4 +1,4 @@
-"""subscriptions/vault.py: sealed values open with the right key, for the right row, and not at all otherwise."""
+"""subscriptions/secrets/vault.py: sealed values open with the right key, for the right row, and else not at all."""
 
 import base64
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriptions.vault import Vault, VaultError, parse_keys
+from subscriptions.secrets.vault import Vault, VaultError, parse_keys
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -125,4 +125,4 @@ def test_two_keys_of_one_id_are_refused() -> None:
 
 def test_s09_a_vault_shows_none_of_its_keys(vault: Vault) -> None:
     assert base64.b64encode(b"a" * 32).decode() not in repr(vault)
-    assert repr(vault).startswith("<subscriptions.vault.Vault object at")
+    assert repr(vault).startswith("<subscriptions.secrets.vault.Vault object at")

@@ -1,4 +1,4 @@
-"""deliveries/feed.py: every event of a consumer exactly once, however its transactions overlap."""
+"""deliveries/browse/feed.py: every event of a consumer exactly once, however its transactions overlap."""
 
 import random
 import threading
@@ -12,8 +12,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from deliveries import feed
-from deliveries.feed import READ_FEED, START
+from deliveries.browse import feed
+from deliveries.browse.feed import READ_FEED, START
 from deliveries.models import Delivery, Event, FeedOffset
 from deliveries.upkeep import overdue
 from subscriptions import consumers, endpoints

@@ -1,10 +1,10 @@
-"""subscriptions/times.py: how a time is read, wherever it comes from."""
+"""subscriptions/reading/times.py: how a time is read, wherever it comes from."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from subscriptions.times import BadTime, read_time
+from subscriptions.reading.times import BadTime, read_time
 
 
 def test_a_time_keeps_its_zone_and_one_without_is_in_utc_where_that_may_be() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from subscriptions import keys
 from subscriptions.models import Role
-from webhooks_platform.handler import Handler
+from webhooks_platform.web.handler import Handler
 
 pytestmark = pytest.mark.django_db
 

@@ -1,4 +1,4 @@
-"""webhooks_platform/web/door.py and slots.py, without a web server: who holds a slot, and until when."""
+"""webhooks_platform/web/admission.py and slots.py, without a web server: who holds a slot, and until when."""
 
 import io
 import threading
@@ -10,8 +10,8 @@ import pytest
 from django.db import connection, connections
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 
+from webhooks_platform.web.admission import BODY, Admission, InSlot
 from webhooks_platform.web.bodies import Body
-from webhooks_platform.web.door import BODY, Door, InSlot
 from webhooks_platform.web.slots import Slots
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,7 +76,7 @@ class Watching:
     def __init__(self, answer: Any, settings: Any) -> None:
         settings.WEB_SLOTS = 1
         self._answer = answer
-        self.door = Door(cast(WSGIApplication, InSlot(cast(WSGIApplication, self))))
+        self.door = Admission(cast(WSGIApplication, InSlot(cast(WSGIApplication, self))))
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Any:
         assert environ[BODY] is environ["wsgi.input"]

@@ -1,4 +1,4 @@
-"""subscriptions/fail_points.py: inert unless turned on, and then each armed point is met by exactly one process."""
+"""subscriptions/process/fail_points.py: inert unless turned on; then exactly one process meets each armed point."""
 
 import signal
 import subprocess
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from subscriptions import fail_points
+from subscriptions.process import fail_points
 
 NAME = "accept.before_commit"
 PROGRAM = """
 import sys
 from pathlib import Path
-from subscriptions import fail_points
+from subscriptions.process import fail_points
 if sys.argv[2] == "on":
     fail_points.turn_on(Path(sys.argv[1]))
 fail_points.reach("accept.before_commit")
@@ -32,7 +32,7 @@ def points(tmp_path: Path) -> Iterator[Path]:
 
 def run(folder: Path, state: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", PROGRAM, str(folder), state]
-    return subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False)
 
 
 def test_a_point_that_is_armed_does_nothing_while_the_facility_is_off(tmp_path: Path) -> None:

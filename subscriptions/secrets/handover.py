@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from subscriptions.models import Handover
-from subscriptions.vault import vault
+from subscriptions.secrets.vault import vault
 
 _KEPT = timedelta(minutes=5)
 
