@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import redis.asyncio
 import redis.exceptions
 import uvloop
 from celery import shared_task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from deliveries import bell, replay, sweep
@@ -72,7 +73,7 @@ def sweep_due() -> None:
     if _is_swept_by_pumps():
         return
     if sweep.anything_lost():
-        asyncio.run(_recover_lost())
+        asyncio.run(_recover_lost(believes=_watch().believes))
     endpoint_ids = sweep.due_endpoints_now(limit=_SWEEP_LIMIT)
     if endpoint_ids:
         try:
@@ -148,11 +149,20 @@ def _is_swept_by_pumps() -> bool:
         return False
 
 
-async def _recover_lost() -> None:
+def put_back_of_ended_leases() -> None:
+    """What was held under leases that somebody has ended is due again, and pumps hear of it now, not from a sweep.
+
+    Leases that have run out are left to the sweep, which knows when to believe them."""
+    bell.ring(asyncio.run(_recover_lost(believes=lambda: False)))
+    bell.ask_for_pump()
+
+
+async def _recover_lost(*, believes: Callable[[], bool]) -> list[UUID]:
+    """Returns the endpoints with something to send, if anything was lost."""
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-        await sweep.recover_lost(
-            connection, schedule=settings.DELIVERY_RETRY_SCHEDULE, breaker=breaker(), believes=_watch().believes
-        )
+        schedule = settings.DELIVERY_RETRY_SCHEDULE
+        recovered = await sweep.recover_lost(connection, schedule=schedule, breaker=breaker(), believes=believes)
+        return await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT) if recovered else []
 
 
 @lru_cache(maxsize=1)
@@ -266,6 +276,11 @@ def breaker() -> Breaker:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     return Engine()
+
+
+@worker_ready.connect
+def _begin_heartbeat(sender: Any, **_: Any) -> None:
+    heartbeat.begin(str(sender.hostname), put_back=put_back_of_ended_leases)
 
 
 @worker_shutting_down.connect

@@ -10,6 +10,10 @@ from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
+# Django's own checks look at every page there is, which is most of what the start of a worker would cost. They run with
+# every migration; what is wrong in the settings, `_refuse_nonsense` says below.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "true")
+
 # After a broker that is away was tried, before the next try (seconds).
 _BROKER_PAUSE = 0.5
 

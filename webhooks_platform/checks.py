@@ -9,37 +9,32 @@ from django.conf import settings
 from django.core.checks import Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from subscriptions.api.branding import BrandingIn
 from subscriptions.models import SignatureScheme
 from subscriptions.secrets.vault import VaultError, parse_keys
 
 Finding = tuple[str, str]  # what is wrong, how to put it right
+Check = Callable[[], Iterator[Finding]]
 
 
 @register
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[Error]:
-    checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("E001", _secret_key),
-        ("E002", _encryption_keys),
-        ("E003", _lease),
-        ("E004", _schedule),
-        ("E005", _limits),
-        ("E006", _networks),
-        ("E007", _choices),
-        ("E008", _sign_on),
-        ("E009", _fail_points),
-        ("E010", _portal),
-        ("E011", _metrics_token),
-        ("E012", _public_url),
-    ]
-    return [Error(what, hint=fix, id=f"webhooks.{number}") for number, find in checks for what, fix in find()]
+    return _errors(_CHECKS | _CHECKS_OF_PAGES)
 
 
-def refuse_nonsense() -> None:
-    """For processes that are no management command and so run no checks: the web server, workers, beat."""
-    errors = check_settings(None)
+def refuse_nonsense(*, pages: bool = False) -> None:
+    """For processes that are no management command and so run no checks: the web server, workers, beat.
+
+    What is only on pages concerns the web server alone: looking at it loads the API, which no worker needs to start.
+    """
+    errors = _errors(_CHECKS | _CHECKS_OF_PAGES if pages else _CHECKS)
     if errors:
         raise SystemExit("\n".join(f"{error.id}: {error.msg}\n  {error.hint}" for error in errors))
+
+
+def _errors(checks: dict[str, Check]) -> list[Error]:
+    return [
+        Error(what, hint=fix, id=f"webhooks.{number}") for number in sorted(checks) for what, fix in checks[number]()
+    ]
 
 
 def _portal() -> Iterator[Finding]:
@@ -47,6 +42,8 @@ def _portal() -> Iterator[Finding]:
         "accent": settings.PORTAL_ACCENT, "logo_url": settings.PORTAL_LOGO_URL,
         "support_url": settings.PORTAL_SUPPORT_URL, "name": settings.PORTAL_NAME, "legal": settings.PORTAL_LEGAL,
     }  # fmt: skip
+    from subscriptions.api.branding import BrandingIn  # see `refuse_nonsense`
+
     shape = BrandingIn(data={name: value for name, value in given.items() if value})
     if not shape.is_valid():
         for name, problems in shape.errors.items():
@@ -213,3 +210,19 @@ def _metrics_token() -> Iterator[Finding]:
             "METRICS_TOKEN is shorter than 16 characters, and so can be guessed.",
             'Set it, e.g. to the output of: python -c "import secrets; print(secrets.token_urlsafe(32))"',
         )
+
+
+_CHECKS: dict[str, Check] = {
+    "E001": _secret_key,
+    "E002": _encryption_keys,
+    "E003": _lease,
+    "E004": _schedule,
+    "E005": _limits,
+    "E006": _networks,
+    "E007": _choices,
+    "E008": _sign_on,
+    "E009": _fail_points,
+    "E011": _metrics_token,
+    "E012": _public_url,
+}
+_CHECKS_OF_PAGES: dict[str, Check] = {"E010": _portal}

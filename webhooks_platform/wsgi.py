@@ -10,6 +10,8 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 django.setup(set_prefix=False)
 
+from importlib import import_module  # noqa: E402
+
 from django.conf import settings  # noqa: E402
 
 from deliveries.api.answer_before_django import AnswerBeforeDjango  # noqa: E402  (needs the apps)
@@ -19,7 +21,9 @@ from webhooks_platform.web.admission import Admission, InSlot  # noqa: E402  (ne
 from webhooks_platform.web.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.long_poll import LongPoll  # noqa: E402  (needs the settings)
 
-refuse_nonsense()
+refuse_nonsense(pages=True)
+# All pages now, instead of at the first request.
+import_module(settings.ROOT_URLCONF)
 deadline.seconds = settings.DATABASE_ANSWER_SECONDS or None
 application = Admission(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
 

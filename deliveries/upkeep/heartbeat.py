@@ -3,8 +3,8 @@
 A pump ends when there is nothing to do and its lease with it, so leases alone cannot tell an idle worker from a dead
 one. Beat's pulse is the sweep's: a task that beat sent, the broker carried and a background worker ran.
 
-Whoever says so also looks whether others on this machine have died, and ends their leases: what they held goes out at
-once, instead of when the lease has run out. Of a worker that was killed, its successor knows as soon as it starts.
+Each process also looks, every second, whether others on this machine have died. It ends their leases and puts back what
+they held, which goes out at once instead of when the lease has run out.
 """
 
 import logging
@@ -14,16 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_shutting_down
 from django.db import connection as django_connection
 
-from deliveries import bell
 from deliveries.claim import end_leases_of_the_dead
 from deliveries.pump import database, process
 from deliveries.sql import clock
 
 BEAT = "beat"
 EVERY_SECONDS = 5.0
+# How often the processes of this machine are looked at (seconds).
+_LOOK_SECONDS = 1.0
 # After a failure, before the next try (seconds).
 _ERROR_PAUSE = 1.0
 
@@ -66,9 +67,12 @@ def beat_once(connection: psycopg.Connection, *, name: str, read_clock: Callable
     return ahead
 
 
-@worker_ready.connect
-def _start(sender: Any, **_: Any) -> None:
-    threading.Thread(target=_run, args=[str(sender.hostname)], name="pulse", daemon=True).start()
+def begin(name: str, *, put_back: Callable[[], None]) -> None:
+    """Called once by each worker process, when it is ready. `put_back` is called after leases of the dead were ended.
+
+    A thread of its own, so that nothing a worker does can delay it.
+    """
+    threading.Thread(target=_run, args=[name, put_back], name="pulse", daemon=True).start()
 
 
 @worker_shutting_down.connect
@@ -76,18 +80,25 @@ def _end(**_: Any) -> None:
     _ended.set()
 
 
-def _run(name: str) -> None:
+def _run(name: str, put_back: Callable[[], None]) -> None:
     while not _ended.is_set():
         # One connection for as long as it lasts: a new one each time would be most of what an idle worker costs.
         try:
             with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=3) as connection:
-                while not _ended.is_set():
-                    if end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead):
-                        bell.ask_for_pump()
-                    beat_once(connection, name=name)
-                    connection.execute(FORGET_SILENT)
-                    _ended.wait(EVERY_SECONDS)
+                _beat_until_ended(connection, name, put_back)
                 connection.execute(SAY_GOODBYE, {"name": name})
         except psycopg.Error as error:  # A database that is away has louder messengers.
             logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
             _ended.wait(_ERROR_PAUSE)
+
+
+def _beat_until_ended(connection: psycopg.Connection, name: str, put_back: Callable[[], None]) -> None:
+    next_beat_at = 0.0
+    while not _ended.is_set():
+        if end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead):
+            put_back()
+        if time.monotonic() >= next_beat_at:
+            next_beat_at = time.monotonic() + EVERY_SECONDS
+            beat_once(connection, name=name)
+            connection.execute(FORGET_SILENT)
+        _ended.wait(_LOOK_SECONDS)

@@ -1,5 +1,9 @@
 """webhooks_platform/celery.py: how a broker that is away is tried again."""
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
 from kombu.exceptions import OperationalError
 
@@ -15,3 +19,21 @@ def test_a_broker_that_is_away_is_tried_again_at_an_even_pace() -> None:
         connection.ensure_connection(lambda error, pause: pauses.append(pause), max_retries=3)
 
     assert set(pauses) == {0.5}
+
+
+def test_a_worker_starts_without_the_pages_and_the_api() -> None:
+    """Regression: most of a worker's start was loading the console, and its successor's deliveries waited for that."""
+    start = """
+        import sys
+        from webhooks_platform.celery import _refuse_nonsense, app
+        app.loader.init_worker()
+        _refuse_nonsense()
+        print([name for name in ("deliveries.console.site", "deliveries.portal.site", "rest_framework.serializers",
+            "webhooks_platform.urls") if name in sys.modules], "deliveries.deliver_due" in app.tasks)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::RuntimeWarning", "-c", textwrap.dedent(start)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1:] == ["[] True"], done.stderr

@@ -10,8 +10,10 @@ from uuid import UUID
 import httpx
 import psycopg
 import pytest
+import redis
 from django.test import Client
 
+from deliveries import bell, tasks
 from deliveries.claim import end_leases_of_the_dead, renew_lease
 from deliveries.console import overview
 from deliveries.models import Lease, Pulse
@@ -22,6 +24,7 @@ from deliveries.upkeep import heartbeat
 from subscriptions import ids
 from subscriptions.models import Consumer
 from tests.integration.deliveries.test_sweep import recovered
+from tests.local import wait_until
 from tests.walk import accept, claim_for, new_endpoint, states, with_connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,6 +53,36 @@ def test_what_a_worker_held_that_died_on_this_machine_goes_out_again_at_once(acm
     worker.communicate()
 
     assert (end_leases(), recovered(), states(endpoint)) == (1, 1, ["pending"])
+
+
+def test_the_dead_are_found_and_what_they_held_is_put_back_without_a_sweep(
+    acme: Consumer, redis_client: "redis.Redis"
+) -> None:
+    """Regression: a worker that lived on looked every five seconds, and then left the rest to the next sweep."""
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    worker = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    claim_for(endpoint, lease_id=lease_of(process.identity(worker.pid)))
+    worker.kill()
+    worker.communicate()
+
+    assert end_leases() == 1
+    redis_client.zrem(bell.READY, endpoint.id.hex)
+    tasks.put_back_of_ended_leases()
+
+    assert states(endpoint) == ["pending"]
+    wait_until(lambda: redis_client.zscore(bell.READY, endpoint.id.hex) is not None, seconds=10)
+
+
+def test_what_a_lease_holds_that_has_merely_run_out_is_left_to_the_sweep(acme: Consumer) -> None:
+    endpoint = new_endpoint(acme)
+    accept(acme)
+    claim_for(endpoint, lease_id=lease_of(process.identity()))
+    Lease.objects.update(expires_at=clock.now())
+
+    tasks.put_back_of_ended_leases()
+
+    assert states(endpoint) == ["in_flight"]
 
 
 def test_leases_of_the_living_and_of_other_machines_stay(acme: Consumer) -> None:
