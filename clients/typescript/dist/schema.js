@@ -1,0 +1,2 @@
+// Generated from docs/openapi.json by `npm run generate`. Do not edit.
+export {};
