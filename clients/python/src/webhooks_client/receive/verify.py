@@ -80,9 +80,10 @@ def verify(
             evidence=_Evidence(signed, body, tuple(known)),
         )
     age = (time.time() if now is None else now) - int(signed.timestamp)
-    if abs(age) > tolerance:
-        when = "old" if age > 0 else "in the future: is the clock right?"
-        raise VerificationError("wrong_time", f"The signature is right, but its time is {abs(age):.0f} s {when}.")
+    # Not `>`: a tolerance that is no number lets nothing pass.
+    if not abs(age) <= tolerance:
+        when = "old." if age > 0 else "in the future: is the clock right?"
+        raise VerificationError("wrong_time", f"The signature is right, but its time is {abs(age):.0f} s {when}")
     return _event(body, headers, signed)
 
 
@@ -170,9 +171,10 @@ class _Evidence:
         """What has to be put right for it to verify, or None."""
         if len(self.body) > _LARGEST_EXPLAINED_BYTES:
             return None
+        bodies = list(_bodies(self.body))
         for signed, scheme_mistake in self._schemes():
             for key, key_mistake in self._keys(signed.scheme):
-                for body, body_mistake in _bodies(self.body):
+                for body, body_mistake in bodies:
                     if _fits(signed, key, body):
                         found = [each for each in (scheme_mistake, key_mistake, body_mistake) if each]
                         return f"It verifies once this is put right: {'; '.join(found)}." if found else None
