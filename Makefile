@@ -80,6 +80,7 @@ lint: $(VENV)/.installed-dev ## style, types, templates, which part may import w
 api-document: $(VENV)/.installed-dev ## write the API's examples, docs/openapi.json and the table of routes anew
 	@WRITE_API_DOCUMENT=1 $(RUN) -m pytest -q -p no:randomly tests/integration/webhooks_platform/openapi/test_examples.py
 	@WRITE_API_DOCUMENT=1 $(RUN) -m pytest -q -p no:randomly tests/unit/webhooks_platform/openapi/test_document.py
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory client-typescript; fi
 
 lint-api: ## lint docs/openapi.json with Redocly's linter (needs npm)
 	@npx --yes @redocly/cli@2 lint docs/openapi.json
@@ -91,9 +92,12 @@ format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templat
 
 install: $(VENV)/.installed-dev ## a virtual environment with everything for development
 
-.PHONY: client-package effects
+.PHONY: client-package client-typescript effects
+client-typescript: ## generate, compile and test the TypeScript client, after a change of it or of the API (needs npm)
+	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test --silent
+
 effects: $(VENV)/.installed-dev ## a shop, its outbox, the platform and a receiver, killed at random: each order ships once; KILLS=100 SEED=7
-	@EFFECTS_KILLS=$(or $(KILLS),50) EFFECTS_SEED=$(or $(SEED),1) $(RUN) -m pytest -p no:randomly tests/faults/test_effects.py
+	@EFFECTS_KILLS=$(or $(KILLS),50) EFFECTS_SEED=$(or $(SEED),1) $(RUN) -m pytest -p no:randomly -s tests/faults/test_effects.py
 
 client-package: $(VENV)/.installed-dev ## build the Python client, try it in empty environments; PYTHONS="python3.11 python3.13"
 	@exec $(RUN) clients/python/try_package.py $(PYTHONS)

@@ -2,18 +2,22 @@
 a receiver with the kit, killed at random. `make effects KILLS=100 SEED=7` runs it for longer; here is a selection.
 
 One shipment for each order that was committed, none for one that was rolled back. The table of shipments has no unique
-key: only the kit stands between a duplicate and a second shipment.
+key: only the kit stands between a duplicate and a second shipment. Duplicates come all the time, several at once, and
+the Redis in front of the receiver's store is emptied, filled with marks for events it never saw, and stopped.
 """
 
+import json
 import os
 import random
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,21 +25,27 @@ import httpx
 import psycopg
 import pytest
 import redis
+from webhooks_client.receive import sign
 
-from tests.local import free_port, wait_until
+from tests.local import free_port, short_dir, wait_until
 from tests.stack import OwnPostgres, Stack, StartStack, manage
 from webhooks_platform.local import reach
 from webhooks_platform.local.environment import BASE_DIR
+from webhooks_platform.local.folder import claim
 from webhooks_platform.local.server import RunningServer
+from webhooks_platform.local.valkey import embedded_valkey
 
-KILLS = int(os.environ.get("EFFECTS_KILLS", "10"))
+KILLS = int(os.environ.get("EFFECTS_KILLS", "13"))
 SEED = int(os.environ.get("EFFECTS_SEED", "1"))
 # Between two kills, so many orders are committed.
 ORDERS_BETWEEN = 5
+# After each of them, so many events come to the receiver again, so often at the same moment.
+REPEATED_EVENTS, REPEATED_AT_ONCE = 5, 4
 
 pytestmark = pytest.mark.timeout(240 + 30 * KILLS)
 
 EVERYTHING = ("web", "deliveries1", "deliveries2", "background", "beat")
+KILLED_OF_THE_PLATFORM = ("web", "deliveries1", "deliveries2", "background")
 SHORT = {
     "DELIVERY_LEASE_SECONDS": "3",
     "DELIVERY_LEASE_RENEW_SECONDS": "1",
@@ -71,6 +81,9 @@ class World:
     stack: Stack
     postgres: OwnPostgres
     valkey: RunningServer
+    # In front of the receiver's store.
+    front: RunningServer
+    secret: str
     operator: httpx.Client
     shop: Process
     relay: Process
@@ -79,6 +92,8 @@ class World:
     shop_database: Path
     shipments_database: Path
     rolled_back: Path
+    # What the receiver answered to duplicates that did not come from the platform.
+    repeated: Counter[str] = field(default_factory=Counter)
 
     def orders(self) -> list[str]:
         return _column(self.shop_database, "SELECT reference FROM shop_order")
@@ -88,6 +103,26 @@ class World:
 
     def shipments(self) -> list[str]:
         return _column(self.shipments_database, "SELECT reference FROM shipments")
+
+    def repeat(self, chance: random.Random) -> None:
+        """Some of the last events again, past the platform, each several times at the same moment."""
+        with closing(sqlite3.connect(self.shop_database, timeout=30)) as connection:
+            rows = connection.execute(
+                "SELECT event_id, type, data FROM webhooks_outbox_outboxevent ORDER BY id DESC LIMIT 50"
+            ).fetchall()
+        chosen = chance.sample(rows, min(REPEATED_EVENTS, len(rows)))
+        with ThreadPoolExecutor(REPEATED_AT_ONCE) as pool:
+            self.repeated.update(pool.map(self._send, chosen * REPEATED_AT_ONCE))
+
+    def _send(self, row: tuple[str, str, str]) -> str:
+        event_id, event_type, data = row
+        body = json.dumps({"id": event_id, "type": event_type, "data": json.loads(data)}).encode()
+        headers = sign(body, secret=self.secret, event_id=event_id, timestamp=int(time.time()))
+        try:
+            answer = httpx.post(f"http://127.0.0.1:{self.receiver_port}/", content=body, headers=headers, timeout=30)
+        except httpx.TransportError:
+            return "no answer"
+        return str(answer.json()["status"])
 
     def states(self) -> dict[str, int]:
         with psycopg.connect(self.postgres.url) as connection:
@@ -104,8 +139,18 @@ def _column(path: Path, query: str) -> list[str]:
 
 
 @pytest.fixture
+def front() -> Iterator[RunningServer]:
+    with short_dir() as path, claim(path) as folder, embedded_valkey(folder) as valkey:
+        yield valkey
+
+
+@pytest.fixture
 def world(
-    own_postgres: OwnPostgres, own_valkey: RunningServer, start_stack: StartStack, tmp_path: Path
+    own_postgres: OwnPostgres,
+    own_valkey: RunningServer,
+    front: RunningServer,
+    start_stack: StartStack,
+    tmp_path: Path,
 ) -> Iterator[World]:
     servers = {"DATABASE_URL": own_postgres.url, "REDIS_URL": own_valkey.url}
     key, operator_key = (manage("issue_key", "--role", role, **servers) for role in ("producer", "operator"))
@@ -119,7 +164,7 @@ def world(
     package = os.pathsep.join([str(BASE_DIR / "clients" / "python" / "src"), str(SHOP)])
     plain = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     env = {**plain, "PYTHONPATH": package, "PYTHONWARNINGS": "error", "WEBHOOK_SECRET": secret}
-    env |= {"WEBHOOKS_URL": stack.url, "WEBHOOKS_KEY": key, "REDIS_URL": own_valkey.url}
+    env |= {"WEBHOOKS_URL": stack.url, "WEBHOOKS_KEY": key, "REDIS_URL": front.url}
     shop_env = {**env, "SHOP_DATABASE": str(tmp_path / "shop.sqlite3")}
     receiver_env = {**env, "SHOP_DATABASE": str(tmp_path / "shipments.sqlite3")}
     shop_manage = str(SHOP / "manage.py")
@@ -130,6 +175,8 @@ def world(
         stack=stack,
         postgres=own_postgres,
         valkey=own_valkey,
+        front=front,
+        secret=secret,
         operator=operator,
         receiver=Process(receive, receiver_env, tmp_path / "receiver.log"),
         shop=Process(place, shop_env, tmp_path / "shop.log"),
@@ -150,24 +197,41 @@ def world(
 
 
 def faults(world: World) -> dict[str, Callable[[], object]]:
-    """Everything that can be killed, and Redis, which the receiver shares with the platform, emptied and stopped."""
+    """Everything that can be killed, and both Redis servers."""
 
     def restart(server: RunningServer) -> None:
         server.kill()
         server.start()
 
-    def empty_redis() -> None:
-        with redis.Redis.from_url(world.valkey.url) as client, suppress(redis.RedisError):
+    def without_front() -> None:
+        world.front.kill()
+        try:
+            seen = len(world.shipments())
+            wait_until(lambda: len(world.shipments()) >= seen + ORDERS_BETWEEN, seconds=60)
+        finally:
+            world.front.start()
+
+    def empty(server: RunningServer) -> None:
+        with redis.Redis.from_url(server.url) as client, suppress(redis.RedisError):
             client.flushall()
+
+    def mark_unsent() -> None:
+        """As if the events that come next had been seen."""
+        with redis.Redis.from_url(world.front.url) as client, suppress(redis.RedisError):
+            for event_id in world.unsent():
+                client.set(f"webhook:{event_id}", b"1")
 
     return {
         "shop": world.shop.restart,
         "relay": world.relay.restart,
         "receiver": world.receiver.restart,
-        **{name: partial(world.stack.restart, name) for name in ("web", "deliveries1", "deliveries2")},
-        "redis emptied": empty_redis,
-        "redis killed": lambda: restart(world.valkey),
-        "postgres killed": lambda: restart(world.postgres.server),
+        **{name: partial(world.stack.restart, name) for name in KILLED_OF_THE_PLATFORM},
+        "redis emptied": partial(empty, world.valkey),
+        "redis killed": partial(restart, world.valkey),
+        "postgres killed": partial(restart, world.postgres.server),
+        "receiver's redis emptied": partial(empty, world.front),
+        "receiver's redis lies": mark_unsent,
+        "receiver's redis stopped": without_front,
     }
 
 
@@ -180,6 +244,7 @@ def test_each_committed_order_is_shipped_once_and_no_other(world: World) -> None
         seen = len(world.orders())
         wait_until(lambda least=seen + ORDERS_BETWEEN: len(world.orders()) >= least, seconds=60)  # type: ignore[misc]
         possible[name]()
+        world.repeat(chance)
 
     world.shop.kill()
     wait_until(lambda: world.unsent() == [], seconds=90)
@@ -196,7 +261,7 @@ def test_each_committed_order_is_shipped_once_and_no_other(world: World) -> None
     assert rolled_back.isdisjoint(world.shipments())
 
     # Duplicates on purpose: every event once more, with Redis empty and a receiver that has just started.
-    faults(world)["redis emptied"]()
+    faults(world)["receiver's redis emptied"]()
     world.receiver.restart()
     wait_until(lambda: reach.listens(f"http://127.0.0.1:{world.receiver_port}"))
     before = world.attempts()
@@ -204,4 +269,6 @@ def test_each_committed_order_is_shipped_once_and_no_other(world: World) -> None
     wait_until(lambda: world.attempts() >= before + len(orders), seconds=120)
     wait_until(lambda: world.states() == {"delivered": len(orders)}, seconds=60)
     assert Counter(world.shipments()) == orders
-    sys.stdout.write(f"{len(orders)} orders, {len(rolled_back)} rolled back, {before} attempts before the replay\n")
+    figures = {"kills": dict(Counter(plan[:KILLS])), "orders": len(orders), "rolled back": len(rolled_back)}
+    figures |= {"attempts": world.attempts(), "duplicates past the platform": dict(world.repeated)}
+    sys.stdout.write(json.dumps(figures) + "\n")
