@@ -1,6 +1,7 @@
 """The Celery app. Queue `deliveries` carries the pump, queue `background` everything else."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
@@ -19,14 +20,21 @@ _BROKER_PAUSE = 0.5
 
 
 class EvenlyTriedConnection(Connection):
-    """Tries a broker that is away at an even pace, so that workers are back as soon as it is.
+    """A connection to the broker that outlives the broker: every worker and beat have one.
 
-    Left to itself kombu makes each pause two seconds longer, up to half a minute.
+    It tries a broker that is away at an even pace, so that workers are back as soon as it is. Left to itself kombu
+    makes each pause two seconds longer, up to half a minute. And closing it never ends a worker.
     """
 
     def ensure_connection(self, *args: Any, **options: Any) -> Any:
         even = {"interval_start": _BROKER_PAUSE, "interval_step": 0, "interval_max": _BROKER_PAUSE}
         return super().ensure_connection(*args, **{**options, **even})
+
+    def maybe_close_channel(self, channel: Any) -> None:
+        """A channel that holds a message of a broker that has just died puts it back, and so dials once more. Where its
+        transport was let go before, kombu fails with an AttributeError, and Celery ends the worker."""
+        with suppress(AttributeError):
+            super().maybe_close_channel(channel)
 
 
 class EvenlyTriedBroker(AMQP):
