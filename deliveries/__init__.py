@@ -18,5 +18,7 @@ Everything that changes something for people goes through actions/, which writes
 filter behind lists, counts, previews and jobs. statistics/ counts, endpoint_tests/ sends tests and check-ups, sql/ is
 how statements are sent, moving/ is import and export. health/lifecycle.py is what changes to an endpoint mean for its
 deliveries, browse/feed.py the catch-up feed.
+Events, deliveries and attempts are in models.py, the other models in the rooms that use them; states.py names a
+delivery's states.
 The interfaces: api/, console/, portal/, management/; console and portal share pages/.
 """

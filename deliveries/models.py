@@ -1,18 +1,49 @@
 """What happened and what is owed: events, deliveries, attempts. Postgres is the ledger; every promise is a row here.
 
+The other models lie in the rooms that use them; Django finds them by the imports here.
+
 Each index names its reader: every further one costs each delivery a few microseconds. The hot tables have no foreign
 keys in the database: their rows are made by statements that select what they refer to, what they refer to is deleted
 after them, and a foreign key would look up and lock the referred row for each new one.
 """
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 
+from deliveries.endpoint_tests.models import CheckUp, SentTest, TrialSlot
+from deliveries.health.models import Hold, Notice, NoticeKind
+from deliveries.pump.models import Lease
+from deliveries.replaying.models import PutBack, Replay, ReplayStatus
 from deliveries.sql.xid8 import FeedTransaction, Xid8Field
+from deliveries.states import FINISHED, LIVE, DeliveryState
+from deliveries.statistics.models import Delta, Tally, Total
+from deliveries.upkeep.models import Housekeeping, Pulse
 from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
+
+__all__ = [
+    "Attempt",
+    "CheckUp",
+    "Delivery",
+    "DeliveryState",
+    "Delta",
+    "Event",
+    "FeedOffset",
+    "Hold",
+    "Housekeeping",
+    "Lease",
+    "Notice",
+    "NoticeKind",
+    "OrderingKey",
+    "Pulse",
+    "PutBack",
+    "Replay",
+    "ReplayStatus",
+    "SentTest",
+    "Tally",
+    "Total",
+    "TrialSlot",
+]
 
 
 class Event(models.Model):
@@ -93,17 +124,6 @@ class OrderingKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} at {self.last_sequence}"
-
-
-class DeliveryState(models.TextChoices):
-    PENDING = "pending"  # claim takes it out, once due
-    IN_FLIGHT = "in_flight"  # settle takes it out, or the sweep once the worker's lease has run out
-    DELIVERED = "delivered"  # final, unless replayed
-    DEAD = "dead"  # a dead letter; only a replay takes it out
-
-
-LIVE = [DeliveryState.PENDING, DeliveryState.IN_FLIGHT]
-FINISHED = [DeliveryState.DELIVERED, DeliveryState.DEAD]
 
 
 class Delivery(models.Model):
@@ -248,307 +268,3 @@ class Attempt(models.Model):
     @property
     def public_id(self) -> str:
         return ids.show("att", self.id)
-
-
-class Lease(models.Model):
-    """A pump at work. It renews this one row; when it stops doing so, everything it held goes out again."""
-
-    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
-    worker = models.CharField(max_length=255)
-    # Tells others on the same machine that it died (pump/process.py); empty where it cannot be told.
-    process = models.CharField(max_length=255, db_default="")
-    started_at = models.DateTimeField(db_default=Now())
-    expires_at = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"lease of {self.worker}"
-
-
-class NoticeKind(models.TextChoices):
-    BREAKER_OPENED = "breaker_opened"
-    BREAKER_CLOSED = "breaker_closed"
-    WARNING = "warning"
-    LAST_WARNING = "last_warning"  # a day before it is disabled
-    DISABLED = "disabled"
-    RECOVERED = "recovered"
-    PAUSED = "paused"
-    RESUMED = "resumed"
-    DEAD = "dead"
-
-
-class Notice(models.Model):
-    """Something about an endpoint that people should know, with its reason: its health's history, and an outbox."""
-
-    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
-    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="notices", db_index=False)
-    # Without a constraint: forgetting a delivery would look for its notices, and reading all of them is no answer.
-    delivery = models.ForeignKey(
-        Delivery, null=True, blank=True, on_delete=models.DO_NOTHING, db_index=False, db_constraint=False
-    )
-    kind = models.CharField(max_length=16, choices=NoticeKind)
-    reason = models.CharField(max_length=255)
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-    # When it went out as events and was noted for mail; at once for kinds that nobody is told of.
-    announced_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        constraints = [models.CheckConstraint(condition=Q(kind__in=NoticeKind.values), name="notice_kind_known")]
-        indexes = [
-            # announce.py takes the next ones.
-            models.Index(fields=["id"], condition=Q(announced_at__isnull=True), name="notice_unannounced"),
-            # An endpoint's health timeline.
-            models.Index(fields=["endpoint", "-id"], name="notice_history"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.reason}"
-
-
-class ReplayStatus(models.TextChoices):
-    RUNNING = "running"  # the replay task takes it out when nothing is left
-    DONE = "done"
-    CANCELLED = "cancelled"
-
-
-class Replay(models.Model):
-    """Somebody asked for many deliveries again. Its position makes it resumable; each delivery goes at most once."""
-
-    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
-    # Whose deliveries; null for all of them (operators only).
-    consumer = models.ForeignKey(Consumer, null=True, blank=True, on_delete=models.CASCADE, db_index=False)
-    filter = models.JSONField()
-    rate_per_second = models.PositiveIntegerField(null=True, blank=True)
-    requested_by = models.CharField(max_length=255)
-    why = models.CharField(max_length=500, blank=True, default="", db_default="")
-    status = models.CharField(max_length=16, choices=ReplayStatus, default=ReplayStatus.RUNNING)
-    # Counted when it began, as far as that goes at once; then there may be more, and the job counts on.
-    matched = models.PositiveIntegerField()
-    matched_is_minimum = models.BooleanField(default=False, db_default=False)
-    replayed = models.PositiveIntegerField(default=0)
-    # The last delivery looked at, and its event where that is the order: they go in order, so none is taken twice.
-    position = models.UUIDField(null=True, blank=True)
-    position_key = models.UUIDField(null=True, blank=True)
-    # When it last had its turn: see fair_turns.py.
-    turn_at = models.DateTimeField(db_default=Now())
-    # What became of what it put back, as far as that is counted: see replaying/results.py.
-    delivered = models.PositiveIntegerField(default=0)
-    dead_again = models.PositiveIntegerField(default=0)
-    # Up to which delivery the current round of counting has come.
-    counted_to = models.UUIDField(null=True, blank=True)
-    # Up to when due times were given out: the next delivery is due then, or now if that has passed.
-    advanced_at = models.DateTimeField(db_default=Now())
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(status__in=ReplayStatus.values), name="replay_status_known"),
-            models.CheckConstraint(
-                condition=Q(status=ReplayStatus.RUNNING, finished_at__isnull=True)
-                | (~Q(status=ReplayStatus.RUNNING) & Q(finished_at__isnull=False)),
-                name="replay_finished_when_final",
-            ),
-        ]
-        indexes = [
-            # The replay task takes the running ones.
-            models.Index(fields=["id"], condition=Q(status=ReplayStatus.RUNNING), name="replay_running"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.public_id} {self.status}"
-
-    @property
-    def public_id(self) -> str:
-        return ids.show("rpl", self.id)
-
-
-class PutBack(models.Model):
-    """A delivery that a job put back, until its new round is over and counted (see replaying/results.py), and what it
-    was before: a cancelled job makes it that again."""
-
-    # Plain ids: these rows end with the rounds that they are about, or with their job.
-    replay_id = models.UUIDField()
-    delivery_id = models.UUIDField()
-    # The new round's. Another round began since: then it is not this job's any more.
-    round_started_at = models.DateTimeField()
-    old_round_base = models.PositiveIntegerField()
-    old_round_started_at = models.DateTimeField()
-    old_dead_reason = models.CharField(max_length=64, null=True, blank=True)
-    old_finished_at = models.DateTimeField()
-    # How its round ended, written when the delivery is replayed once more; until then the delivery itself says so.
-    outcome = models.CharField(max_length=16, null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            # "At most once per job" is a constraint of the database. Also read by cancelling and counting.
-            models.UniqueConstraint(fields=["replay_id", "delivery_id"], name="put_back_once_per_job"),
-            models.CheckConstraint(
-                condition=Q(outcome__isnull=True) | Q(outcome__in=FINISHED), name="put_back_outcome_known"
-            ),
-        ]
-        indexes = [
-            # replay.py writes down how the round before ended.
-            models.Index(fields=["delivery_id"], name="put_back_of_delivery"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{ids.show('dlv', self.delivery_id)} by {ids.show('rpl', self.replay_id)}"
-
-
-class TrialSlot(models.Model):
-    """A consumer's one place for tests and check-ups, which are sent outside the queue: see endpoint_tests/. The claim
-    counts a test that is under way as one of its endpoint's requests in flight."""
-
-    consumer = models.OneToOneField(Consumer, primary_key=True, on_delete=models.CASCADE)
-    endpoint_id = models.UUIDField()
-    # Whose it is: who comes back late frees no slot that somebody else has taken meanwhile.
-    token = models.UUIDField()
-    # The test is under way until then at the latest: a process that was killed frees nothing.
-    ends_at = models.DateTimeField()
-    # The next may begin.
-    free_at = models.DateTimeField()
-
-    class Meta:
-        indexes = [
-            # claim.py counts the test of an endpoint.
-            models.Index(fields=["endpoint_id"], name="trial_slot_of_endpoint"),
-        ]
-
-    def __str__(self) -> str:
-        return f"test of {ids.show('ep', self.endpoint_id)}"
-
-
-class SentTest(models.Model):
-    """A test event that somebody sent by hand, with its answer. Not a delivery: nothing is owed, and the endpoint's
-    health and statistics hear nothing. The newest few of an endpoint are kept (endpoint_tests/sent_tests.py)."""
-
-    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
-    endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, db_index=False)
-    sent_by = models.CharField(max_length=255)
-    event_id = models.CharField(max_length=64)
-    type = models.CharField(max_length=255)
-    url = models.CharField(max_length=2048)
-    started_at = models.DateTimeField()
-    duration_ms = models.PositiveIntegerField()
-    request_headers = models.JSONField()
-    request_body = models.BinaryField()
-    status_code = models.PositiveSmallIntegerField(null=True, blank=True)
-    error_kind = models.CharField(max_length=32, null=True, blank=True)
-    error_detail = models.CharField(max_length=255, null=True, blank=True)
-    response_headers = models.JSONField(null=True, blank=True)
-    response_body = models.BinaryField(null=True, blank=True)
-
-    class Meta:
-        # The newest of an endpoint.
-        indexes = [models.Index(fields=["endpoint", "-id"], name="sent_test_of_endpoint")]
-
-    def __str__(self) -> str:
-        return f"test {self.type} to {ids.show('ep', self.endpoint_id)}"
-
-    @property
-    def public_id(self) -> str:
-        return ids.show("tst", self.id)
-
-
-class Housekeeping(models.Model):
-    """How far a caretaker has come through time-ordered ids, or whose turn was the last (replay.py)."""
-
-    name = models.CharField(max_length=32, primary_key=True)
-    position = models.UUIDField()
-
-    def __str__(self) -> str:
-        return f"{self.name} at {self.position}"
-
-
-class Span(models.TextChoices):
-    MINUTE = "minute"
-    HOUR = "hour"
-    DAY = "day"
-
-
-class TallySubject(models.TextChoices):
-    EVERYTHING = "everything"
-    CONSUMER = "consumer"
-    ENDPOINT = "endpoint"
-
-
-class Tally(models.Model):
-    """What happened to one subject in one minute, hour or day. Agrees with the ledger: see statistics/totals.py."""
-
-    span = models.CharField(max_length=8, choices=Span)
-    subject_kind = models.CharField(max_length=16, choices=TallySubject)
-    # A consumer's or an endpoint's id; all zeros for everything.
-    subject_id = models.UUIDField()
-    at = models.DateTimeField()
-    accepted = models.PositiveIntegerField(default=0)
-    delivered = models.PositiveIntegerField(default=0)
-    # Attempts that failed, the last ones of dead deliveries included.
-    failed = models.PositiveIntegerField(default=0)
-    dead = models.PositiveIntegerField(default=0)
-    # Counts per bucket of statistics/buckets.py: how long requests took, and how long from emit to delivery.
-    durations = ArrayField(models.IntegerField())
-    latencies = ArrayField(models.IntegerField())
-
-    class Meta:
-        constraints = [
-            # Read by the charts of one subject.
-            models.UniqueConstraint(fields=["span", "subject_id", "at"], name="tally_once"),
-        ]
-        indexes = [
-            # The endpoints that failed most, and forgetting.
-            models.Index(fields=["span", "subject_kind", "at"], name="tally_of_kind"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.span} of {self.subject_kind} at {self.at}"
-
-
-class Delta(models.Model):
-    """Something that happened and is counted, written by the very statement that did it: see statistics/deltas.py.
-
-    Within seconds `statistics/totals.py` adds it to `Total` and `Tally` and takes it out. The table has no index and no
-    primary key in the database (the migration drops it): rows are only ever appended, and taken out all together.
-    """
-
-    at = models.DateTimeField(primary_key=True, db_default=Now())
-    counter = models.CharField(max_length=16)
-    label = models.CharField(max_length=64, db_default="")
-    # The consumer of an accepted event, the endpoint of an attempt; null where nobody's.
-    subject_id = models.UUIDField(null=True)
-    count = models.IntegerField(db_default=1)
-    duration_ms = models.IntegerField(null=True)
-    latency_ms = models.IntegerField(null=True)
-
-    def __str__(self) -> str:
-        return f"{self.count} {self.counter} {self.label}"
-
-
-class Total(models.Model):
-    """How often something has happened, ever (`at` is 1970) or within an hour: what /metrics and the console count."""
-
-    counter = models.CharField(max_length=16)
-    label = models.CharField(max_length=64)
-    at = models.DateTimeField()
-    value = models.BigIntegerField()
-
-    class Meta:
-        constraints = [
-            # Read by /metrics: all of one moment, the beginning.
-            models.UniqueConstraint(fields=["at", "counter", "label"], name="total_once"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.counter} {self.label}: {self.value}"
-
-
-class Pulse(models.Model):
-    """A process that says it is alive, every few seconds, until it ends in order; see upkeep/heartbeat.py."""
-
-    name = models.CharField(max_length=255, primary_key=True)
-    started_at = models.DateTimeField(db_default=Now())
-    at = models.DateTimeField(db_default=Now())
-    # How far its clock is ahead of the database's (milliseconds).
-    clock_ahead_ms = models.BigIntegerField(db_default=0)
-
-    def __str__(self) -> str:
-        return self.name

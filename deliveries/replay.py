@@ -24,13 +24,15 @@ from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
 from deliveries.browse.source import Position
 from deliveries.browse.walk import Batch, next_batch
-from deliveries.models import Delivery, Housekeeping, Replay, ReplayStatus
+from deliveries.models import Delivery
 from deliveries.replaying import missed as missed_events
 from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
 from deliveries.replaying.missed import Missed
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.preview import preview
 from deliveries.sql.fragments import DEAD, DELIVERED, FINISHED, PENDING, has_head, lock_keys, unblock_next
 from deliveries.statistics import deltas
+from deliveries.upkeep.models import Housekeeping
 from subscriptions.models import Consumer
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,6 @@ from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
 from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge
-from deliveries.models import DeliveryState
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
 from deliveries.sql import arrays, fragments
 from deliveries.sql.compact import compact
@@ -36,6 +35,7 @@ from deliveries.sql.fragments import (
     notice_of_death,
     unblock_next,
 )
+from deliveries.states import DeliveryState
 from deliveries.statistics import deltas
 from subscriptions import ids
 from subscriptions.models import EndpointStatus

@@ -312,41 +312,6 @@ class Lane(models.Model):
         return f"lane of {ids.show('ep', self.endpoint_id)}"
 
 
-class CheckUp(models.Model):
-    """The last check-up of an endpoint: what it was sent, what it answered, what that means. Apart from the endpoint,
-    whose row every event reads."""
-
-    endpoint = models.OneToOneField(Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="check_up")
-    started_at = models.DateTimeField()
-    # Null until the first one has ended.
-    report = models.JSONField(null=True, blank=True)
-
-    def __str__(self) -> str:
-        return f"check-up of {ids.show('ep', self.endpoint_id)}"
-
-
-class Hold(models.Model):
-    """A kill switch that is on. Nothing is claimed for these endpoints; deleting the row lets it all go again.
-
-    The claim and the sweep look at this table, which is empty on most days, and so need no column on hot rows; an
-    endpoint made while its consumer is held is held too.
-    """
-
-    # Whose endpoints; null for everybody's.
-    consumer = models.ForeignKey(Consumer, null=True, blank=True, on_delete=models.CASCADE, db_index=False)
-    actor = models.CharField(max_length=255)
-    reason = models.CharField(max_length=500)
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["consumer"], nulls_distinct=False, name="hold_once_per_consumer"),
-        ]
-
-    def __str__(self) -> str:
-        return f"hold of {self.consumer or 'everything'}"
-
-
 class PortalVisit(models.Model):
     """A link to the portal, and the session it became when somebody opened it. Only hashes of both are stored."""
 

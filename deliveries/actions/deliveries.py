@@ -6,8 +6,9 @@ from django.utils import timezone
 from deliveries import bell
 from deliveries import replay as step
 from deliveries.actions import NothingDone
-from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.models import Delivery, Event
 from deliveries.sql.fragments import DEAD, PENDING, unblock_next
+from deliveries.states import DeliveryState
 from subscriptions.audit import Actor, record
 
 GIVE_UP = f"""

@@ -7,8 +7,9 @@ the commit that makes it. Nothing is dropped and no attempt is used up.
 from django.db import IntegrityError, transaction
 
 from deliveries import bell, sweep
+from deliveries.health.models import Hold
 from subscriptions.audit import Actor, record
-from subscriptions.models import Consumer, Hold
+from subscriptions.models import Consumer
 
 _RING_LIMIT = 10_000
 

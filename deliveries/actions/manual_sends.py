@@ -5,8 +5,8 @@ from typing import Any
 from django.db import transaction
 
 from deliveries.endpoint_tests import check_up, sent_tests, test_event
+from deliveries.endpoint_tests.models import SentTest
 from deliveries.endpoint_tests.test_event import Trial
-from deliveries.models import SentTest
 from subscriptions.audit import Actor, record
 from subscriptions.models import Endpoint
 

@@ -6,9 +6,9 @@ from django.db import transaction
 
 from deliveries import replay as step
 from deliveries.browse.filter import Filter
-from deliveries.models import Replay
 from deliveries.replay import TooManyReplays as TooManyReplays
 from deliveries.replaying.missed import Missed
+from deliveries.replaying.models import Replay
 from subscriptions.audit import Actor, record
 from subscriptions.models import Consumer
 

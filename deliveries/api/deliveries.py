@@ -13,7 +13,8 @@ from deliveries.api.show import DeliveryDetailOut, DeliveryOut, show_attempt, sh
 from deliveries.browse.filter import FIELDS, Filter, FilterField
 from deliveries.browse.source import Position
 from deliveries.browse.walk import walk
-from deliveries.models import Delivery, DeliveryState
+from deliveries.models import Delivery
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import ATTEMPTS_READ, DELIVERIES_READ
 from subscriptions.api.authentication import caller, has_scope

@@ -12,7 +12,8 @@ from deliveries.api import emit
 from deliveries.api.shape import BATCH_FIELDS, EVENT_FIELDS, BatchIn, EventIn
 from deliveries.api.show import BatchOut, DeliveryOut, EventOut, show_delivery, show_event
 from deliveries.browse.events import EventFilter, EventPosition, events_by_producer_id, walk_events
-from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.models import Delivery, Event
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import DELIVERIES_READ, EVENTS_READ, EVENTS_WRITE
 from subscriptions.api.authentication import caller

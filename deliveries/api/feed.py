@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from deliveries.api.show import EventOut, show_event
 from deliveries.browse import feed
 from deliveries.browse.feed import Place, Position
-from deliveries.models import DeliveryState
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import EVENTS_READ
 from subscriptions.api.describe import Operation, Page, Parameter, choices, id_of

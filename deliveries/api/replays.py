@@ -26,10 +26,11 @@ from deliveries.api.show import (
 )
 from deliveries.browse.filter import FIELDS, Filter, FilterField
 from deliveries.browse.matched import Matched
-from deliveries.models import DeliveryState, Replay, ReplayStatus
 from deliveries.replaying.missed import Missed
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.preview import preview
 from deliveries.replaying.results import results
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import DELIVERIES_READ, REPLAYS_WRITE
 from subscriptions.api.authentication import actor, caller

@@ -9,9 +9,11 @@ from deliveries.accepting.insert import Stored
 from deliveries.endpoint_tests.diagnose import Verdict
 from deliveries.endpoint_tests.test_event import Trial
 from deliveries.ingest import show_time
-from deliveries.models import Attempt, Delivery, DeliveryState, Event, Replay, ReplayStatus
+from deliveries.models import Attempt, Delivery, Event
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.results import Results
 from deliveries.send import Answered
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.api.describe import Time, choices, id_of
 from subscriptions.api.problems import ProblemOut

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from deliveries.browse.filter import Filter
 from deliveries.browse.source import Source, fetch, source
-from deliveries.models import DeliveryState
 from deliveries.sql.fragments import DEAD
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.models import Endpoint
 

@@ -12,7 +12,8 @@ from django.http import QueryDict
 
 from deliveries.browse.events import events_by_producer_id
 from deliveries.browse.filter import FIELDS, Filter, FilterField
-from deliveries.models import DeliveryState, Event
+from deliveries.models import Event
+from deliveries.states import DeliveryState
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint
 from subscriptions.reading.times import BadTime, read_time

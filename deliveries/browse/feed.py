@@ -19,7 +19,8 @@ from django.contrib.postgres.aggregates import BoolAnd
 from django.db import connection, transaction
 from django.db.models import Q
 
-from deliveries.models import Delivery, DeliveryState, Event
+from deliveries.models import Delivery, Event
+from deliveries.states import DeliveryState
 from subscriptions.models import Consumer
 
 READ_FEED = """

@@ -14,8 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from deliveries.browse import words
-from deliveries.models import DeliveryState
 from deliveries.send import EXPLANATIONS
+from deliveries.states import DeliveryState
 
 
 @dataclass(frozen=True, slots=True)

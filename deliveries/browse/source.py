@@ -14,7 +14,8 @@ from uuid import UUID
 from django.db import connection
 
 from deliveries.browse.filter import FIELDS, Filter
-from deliveries.models import DeliveryState, Event
+from deliveries.models import Event
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.models import Endpoint
 

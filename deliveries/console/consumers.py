@@ -9,13 +9,14 @@ from django.urls import reverse
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
 from deliveries.console.page import actor_of, back_to, first_error, missing, render, why_of
+from deliveries.health.models import Hold
 from deliveries.models import Event
 from deliveries.pages import chart, keyset
 from deliveries.statistics import figures
 from subscriptions import consumers, ids
 from subscriptions.actions import consumers as actions
 from subscriptions.api.consumers import ConsumerIn
-from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Hold
+from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint
 
 
 def index(request: HttpRequest) -> HttpResponse:

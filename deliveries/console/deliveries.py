@@ -13,10 +13,12 @@ from deliveries.actions import deliveries as actions
 from deliveries.browse import words
 from deliveries.browse.filter import Filter
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
-from deliveries.models import Delivery, DeliveryState
+from deliveries.health.models import Hold
+from deliveries.models import Delivery
 from deliveries.pages import keyset, story
+from deliveries.states import DeliveryState
 from subscriptions import endpoints, ids
-from subscriptions.models import AuditEntry, Hold
+from subscriptions.models import AuditEntry
 
 DEEDS: dict[str, tuple[Callable[..., None], str]] = {
     "replay": (actions.replay_one, "It goes out again: a new round has begun."),

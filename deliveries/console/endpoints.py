@@ -20,11 +20,12 @@ from deliveries.browse.filter import Filter
 from deliveries.console import secrets, waiting
 from deliveries.console.page import actor_of, back_to, missing, render, visitor, why_of
 from deliveries.endpoint_tests import check_up, test_event
-from deliveries.models import Delivery, NoticeKind
+from deliveries.health.models import Hold, NoticeKind
+from deliveries.models import Delivery
 from deliveries.pages import chart, keyset, story
 from deliveries.statistics import figures
 from subscriptions import consumers, endpoints, ids
-from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
+from subscriptions.models import AuditEntry, Endpoint, EndpointStatus
 from subscriptions.secrets import handover
 
 COUNTED_UP_TO = 10_000

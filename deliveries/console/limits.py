@@ -13,7 +13,7 @@ from django.utils import timezone
 from deliveries.actions import endpoints as actions
 from deliveries.api.endpoints import EndpointIn
 from deliveries.console.page import actor_of, back_to, first_error, missing, render, why_of
-from deliveries.models import Replay, ReplayStatus
+from deliveries.replaying.models import Replay, ReplayStatus
 from subscriptions import consumers, endpoints, ids
 from subscriptions.access import key_tree
 from subscriptions.models import AuditEntry, Consumer, Endpoint

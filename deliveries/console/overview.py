@@ -15,12 +15,13 @@ from deliveries.browse import causes
 from deliveries.browse.backlog import Owed, Wait, read_backlog
 from deliveries.console import waiting
 from deliveries.console.page import render
-from deliveries.models import Pulse, Replay, ReplayStatus
 from deliveries.pages import chart
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.sql import clock
 from deliveries.sql.fragments import IN_FLIGHT
 from deliveries.statistics import figures
 from deliveries.upkeep import heartbeat
+from deliveries.upkeep.models import Pulse
 from subscriptions.models import Endpoint, Lane
 
 _SILENT_AFTER = timedelta(seconds=20)

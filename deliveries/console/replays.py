@@ -13,8 +13,8 @@ from deliveries.browse import criteria
 from deliveries.browse.filter import FIELDS, Filter
 from deliveries.browse.matched import Matched, matched
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
-from deliveries.models import Replay, ReplayStatus
 from deliveries.pages import keyset
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.results import Results, results
 from subscriptions import ids
 from subscriptions.models import Endpoint

@@ -38,9 +38,9 @@ from deliveries.console import (
 from deliveries.console.accounts import login, sign_on
 from deliveries.console.accounts import pages as accounts
 from deliveries.console.page import actor_of, explain
+from deliveries.health.models import Hold
 from deliveries.pages.once import once, parent_of
 from subscriptions.audit import record
-from subscriptions.models import Hold
 
 View = Callable[..., HttpResponse]
 Export = Callable[..., HttpResponseBase]

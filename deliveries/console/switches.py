@@ -5,8 +5,9 @@ from django.urls import reverse
 
 from deliveries.actions import holds
 from deliveries.console.page import actor_of, back_to, missing, render, why_of
+from deliveries.health.models import Hold
 from subscriptions import consumers
-from subscriptions.models import AuditEntry, Endpoint, EndpointStatus, Hold
+from subscriptions.models import AuditEntry, Endpoint, EndpointStatus
 
 
 def show(request: HttpRequest) -> HttpResponse:

@@ -16,12 +16,13 @@ from django.db import connection, transaction
 
 from deliveries.endpoint_tests import places, test_event
 from deliveries.endpoint_tests.diagnose import Probe, Reply, accepted, diagnose, overall
+from deliveries.endpoint_tests.models import CheckUp
 from deliveries.ingest import show_time
 from deliveries.pump.prepare import Signer
 from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.sql import clock
 from subscriptions import ids
-from subscriptions.models import CheckUp, Endpoint
+from subscriptions.models import Endpoint
 
 # The least time between two check-ups of one endpoint, and the most that one may take (seconds).
 PAUSE_SECONDS = 10

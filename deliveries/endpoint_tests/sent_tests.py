@@ -1,7 +1,7 @@
 """The log of test events: each with its request and answer, the newest few of an endpoint."""
 
+from deliveries.endpoint_tests.models import SentTest
 from deliveries.endpoint_tests.test_event import Trial
-from deliveries.models import SentTest
 from deliveries.send import Answered
 from subscriptions.models import Endpoint
 

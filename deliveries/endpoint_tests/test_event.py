@@ -18,6 +18,7 @@ from django.db.models import Q
 from deliveries import ingest
 from deliveries.endpoint_tests import places
 from deliveries.endpoint_tests.places import Busy as Busy
+from deliveries.health.models import Hold
 from deliveries.ingest import NewEvent
 from deliveries.pump import prepare
 from deliveries.pump.prepare import Signer
@@ -27,7 +28,7 @@ from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.sql import clock
 from subscriptions import event_types, ids
 from subscriptions.guards.targets import policy
-from subscriptions.models import Endpoint, Hold
+from subscriptions.models import Endpoint
 from subscriptions.secrets.vault import VaultError
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from deliveries import retry
-from deliveries.models import NoticeKind
+from deliveries.health.models import NoticeKind
 from deliveries.retry import Facts
 
 # A pause nobody put a number to is no longer than this.

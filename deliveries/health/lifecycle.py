@@ -8,8 +8,9 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils import timezone
 
-from deliveries import bell, models
-from deliveries.models import Delivery, Notice, NoticeKind
+from deliveries import bell, states
+from deliveries.health.models import Notice, NoticeKind
+from deliveries.models import Delivery
 from deliveries.sql.fragments import DEAD, DISABLE_ENDPOINTS, LIVE, PENDING, is_claimable, lock_keys
 from deliveries.statistics import deltas
 from subscriptions import endpoints, ids
@@ -118,7 +119,7 @@ def disable(endpoint_id: UUID, *, reason: str, statuses: Sequence[EndpointStatus
 
 
 def backlog(endpoint: Endpoint) -> int:
-    return Delivery.objects.filter(endpoint=endpoint, state__in=models.LIVE).count()
+    return Delivery.objects.filter(endpoint=endpoint, state__in=states.LIVE).count()
 
 
 def bury(endpoint_id: UUID, *, batch: int = 1000) -> int:

@@ -9,9 +9,10 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 
 from deliveries.browse import words
-from deliveries.models import Attempt, Delivery, DeliveryState
+from deliveries.models import Attempt, Delivery
 from deliveries.pump.prepare import thin
 from deliveries.retry import is_success
+from deliveries.states import DeliveryState
 from subscriptions.models import Endpoint, EndpointStatus
 
 

@@ -8,11 +8,12 @@ from django.utils.translation import gettext as _
 from deliveries.actions import NothingDone
 from deliveries.actions import deliveries as actions
 from deliveries.browse import criteria
-from deliveries.models import Delivery, DeliveryState
+from deliveries.models import Delivery
 from deliveries.pages import keyset, story
 from deliveries.portal import endpoints, words
 from deliveries.portal.lines import lines
 from deliveries.portal.page import actor, back_to, missing, render
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
 

@@ -17,6 +17,8 @@ from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up, test_event
+from deliveries.endpoint_tests.models import CheckUp
+from deliveries.health.models import Hold
 from deliveries.pages import chart
 from deliveries.portal import catalogue, first_steps, forms, words
 from deliveries.portal.lines import newest
@@ -27,7 +29,7 @@ from subscriptions import endpoints
 from subscriptions.guards import targets
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.limits import rate_limit
-from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Hold
+from subscriptions.models import AuditEntry, Consumer, Endpoint
 from subscriptions.secrets.own_secrets import UnfitSecret
 
 COUNTED_UP_TO = 1000

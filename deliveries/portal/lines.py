@@ -6,8 +6,9 @@ from django.utils.translation import gettext as _
 
 from deliveries.browse.last_attempts import LastAttempt, last_attempts
 from deliveries.browse.words import outcome
-from deliveries.models import Delivery, DeliveryState
+from deliveries.models import Delivery
 from deliveries.portal import words
+from deliveries.states import DeliveryState
 from subscriptions.models import Endpoint
 
 

@@ -13,13 +13,14 @@ from deliveries.actions import replays as actions
 from deliveries.browse import criteria
 from deliveries.browse.filter import FIELDS, Filter
 from deliveries.browse.matched import Matched
-from deliveries.models import DeliveryState, Replay, ReplayStatus
 from deliveries.pages import keyset
 from deliveries.portal import endpoints, forms, words
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.replaying.missed import Missed
+from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.preview import preview as matched
 from deliveries.replaying.results import Results, results
+from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
 

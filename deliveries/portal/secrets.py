@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from deliveries.actions import endpoints as actions
 from deliveries.api.endpoints import RotateIn
+from deliveries.endpoint_tests.models import CheckUp
 from deliveries.pages.once import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import catalogue, forms, words
@@ -20,7 +21,7 @@ from deliveries.portal.sessions import session_of
 from deliveries.portal.snippets import snippets
 from subscriptions import endpoints
 from subscriptions.actions.endpoints import create
-from subscriptions.models import CheckUp, Consumer, Endpoint
+from subscriptions.models import Consumer, Endpoint
 from subscriptions.secrets import handover
 
 

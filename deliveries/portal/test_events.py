@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from deliveries.actions import manual_sends
 from deliveries.browse.words import explanation, outcome
 from deliveries.endpoint_tests import test_event
-from deliveries.models import SentTest
+from deliveries.endpoint_tests.models import SentTest
 from deliveries.pages import story
 from deliveries.portal import endpoints, words
 from deliveries.portal.catalogue import MOST_TYPES, pretty

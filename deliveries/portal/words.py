@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from deliveries.browse.words import relative
-from deliveries.models import Replay
+from deliveries.replaying.models import Replay
 from deliveries.replaying.results import Results
 from subscriptions.endpoints import RotationInProgress
 from subscriptions.models import Endpoint

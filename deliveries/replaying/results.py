@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from deliveries.models import Replay
+from deliveries.replaying.models import Replay
 from deliveries.sql.fragments import DEAD, DELIVERED, FINISHED
 
 # Rows looked at by one statement, and by one page that asks.

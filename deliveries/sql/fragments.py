@@ -6,8 +6,10 @@ Lock order. A transaction that locks rows of several kinds locks them in this or
 transactions could wait for each other: endpoint, lane, ordering key, delivery, event.
 """
 
-from deliveries import models
-from deliveries.models import DeliveryState, NoticeKind, ReplayStatus
+from deliveries import states
+from deliveries.health.models import NoticeKind
+from deliveries.replaying.models import ReplayStatus
+from deliveries.states import DeliveryState
 from subscriptions.models import EndpointStatus
 
 
@@ -21,8 +23,8 @@ IN_FLIGHT = _literal(DeliveryState.IN_FLIGHT)
 DELIVERED = _literal(DeliveryState.DELIVERED)
 DEAD = _literal(DeliveryState.DEAD)
 # Still to be sent or answered, and ended.
-LIVE = f"({_literal(*models.LIVE)})"
-FINISHED = f"({_literal(*models.FINISHED)})"
+LIVE = f"({_literal(*states.LIVE)})"
+FINISHED = f"({_literal(*states.FINISHED)})"
 
 ACTIVE = _literal(EndpointStatus.ACTIVE)
 DISABLED = _literal(EndpointStatus.DISABLED)

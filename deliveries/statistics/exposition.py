@@ -16,7 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from deliveries.models import ReplayStatus
+from deliveries.replaying.models import ReplayStatus
 from deliveries.statistics import deltas, totals
 from deliveries.statistics.buckets import BOUNDS_MS, BUCKETS
 from deliveries.statistics.gauges import Gauges

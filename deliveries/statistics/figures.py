@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from deliveries.models import Span, Tally, TallySubject
 from deliveries.statistics import rollup
 from deliveries.statistics.buckets import BOUNDS_MS, BUCKETS
+from deliveries.statistics.models import Span, Tally, TallySubject
 from deliveries.statistics.totals import EVERYTHING
 from subscriptions.models import Endpoint
 

@@ -11,8 +11,9 @@ from django.db import connection, transaction
 from django.db.models import Min, Q
 from django.db.models.functions import Trunc
 
-from deliveries.models import Housekeeping, Span, Tally
+from deliveries.statistics.models import Span, Tally
 from deliveries.statistics.totals import EVERYTHING
+from deliveries.upkeep.models import Housekeeping
 from subscriptions import ids
 
 # Minutes are read by the charts of up to a day.

@@ -15,9 +15,9 @@ from uuid import UUID
 import orjson
 from django.db import connection, transaction
 
-from deliveries.models import TallySubject, Total
 from deliveries.statistics import deltas
 from deliveries.statistics.buckets import BOUNDS_MS
+from deliveries.statistics.models import TallySubject, Total
 
 EVERYTHING = UUID(int=0)
 BEGINNING = datetime.fromtimestamp(0, UTC)

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from deliveries import bell, ingest
+from deliveries.health.models import Notice, NoticeKind
 from deliveries.ingest import NewEvent
-from deliveries.models import Notice, NoticeKind
 from deliveries.upkeep import mail
 from subscriptions import consumers, ids
 from subscriptions.event_types import NOTIFICATION_TYPES, patterns_for

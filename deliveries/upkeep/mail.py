@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.urls import reverse
 
-from deliveries.models import Notice, NoticeKind
+from deliveries.health.models import Notice, NoticeKind
 from deliveries.sql import clock
 from subscriptions import mail_recipients
 from subscriptions.models import Consumer, MailKind, MailRecipient

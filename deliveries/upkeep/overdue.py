@@ -13,10 +13,13 @@ from django.db.models import Exists, F, OuterRef, Q
 from deliveries import replay
 from deliveries.browse import feed
 from deliveries.health import lifecycle
-from deliveries.models import Delivery, DeliveryState, Lease, Notice, NoticeKind
+from deliveries.health.models import Hold, Notice, NoticeKind
+from deliveries.models import Delivery
+from deliveries.pump.models import Lease
 from deliveries.sql import clock
 from deliveries.sql.fragments import DEAD, PENDING, is_claimable, notice_of_death, unblock_next
-from subscriptions.models import Endpoint, EndpointStatus, Hold, Lane
+from deliveries.states import DeliveryState
+from subscriptions.models import Endpoint, EndpointStatus, Lane
 
 # An endpoint is warned about after the first, again after the second, and disabled after the third.
 WARN_AFTER = timedelta(days=1)

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from deliveries.models import Housekeeping
 from deliveries.sql.fragments import DEAD, DELIVERED, RUNNING
+from deliveries.upkeep.models import Housekeeping
 from subscriptions import ids
 
 _BATCH = 500

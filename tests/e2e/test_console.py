@@ -3,7 +3,8 @@
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from deliveries.models import Delivery, Replay
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import endpoints, keys
 from subscriptions.models import AuditEntry, Consumer, Role
 from tests.browser import ask, needs_browser

@@ -18,7 +18,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from deliveries.models import Delivery, Replay, SentTest
+from deliveries.endpoint_tests.models import SentTest
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import event_types
 from subscriptions.models import Consumer, Endpoint
 from tests.browser import ask, needs_browser

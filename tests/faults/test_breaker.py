@@ -13,7 +13,8 @@ import httpx
 import pytest
 from django.utils import timezone
 
-from deliveries.models import Attempt, Delivery, Notice
+from deliveries.health.models import Notice
+from deliveries.models import Attempt, Delivery
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import PumpRunner
 from tests.walk import accept, new_endpoint, pass_time, states

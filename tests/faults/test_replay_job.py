@@ -12,8 +12,9 @@ import pytest
 
 from deliveries import replay
 from deliveries.health import lifecycle
-from deliveries.models import Attempt, Delivery, PutBack, Replay
+from deliveries.models import Attempt, Delivery
 from deliveries.replay import Filter
+from deliveries.replaying.models import PutBack, Replay
 from subscriptions.models import Consumer
 from tests.console import dead_letters
 from tests.local import wait_until

@@ -16,7 +16,7 @@ TOO_LONG = {
 # One event's way from POST to settled, and what Django asks an app for.
 WALK = {
     *("ingest", "bell", "claim", "deliver", "sign", "send", "retry", "settle", "sweep", "replay"),
-    *("__init__", "admin", "apps", "models", "tasks"),
+    *("__init__", "admin", "apps", "models", "states", "tasks"),
 }
 # Folders of tests that belong to no single folder of the product.
 ACROSS = {"every_route"}

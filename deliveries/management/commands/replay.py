@@ -14,7 +14,7 @@ from deliveries.actions import replays as actions
 from deliveries.api.show import show_replay
 from deliveries.browse.matched import Matched, matched
 from deliveries.management.shell import add_filters, progress, read_filters, table
-from deliveries.models import Replay, ReplayStatus
+from deliveries.replaying.models import Replay, ReplayStatus
 from subscriptions import ids
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint

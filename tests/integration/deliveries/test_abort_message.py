@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from deliveries.health.breaker import Breaker
-from deliveries.models import Delivery, Notice
+from deliveries.health.models import Notice
+from deliveries.models import Delivery
 from deliveries.statistics import figures
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import PumpRunner

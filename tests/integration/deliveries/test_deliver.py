@@ -27,9 +27,10 @@ from standardwebhooks import Webhook
 from deliveries import bell, tasks
 from deliveries.deliver import Pump
 from deliveries.health.breaker import Breaker
-from deliveries.models import Attempt, Delivery, Event, Lease
+from deliveries.models import Attempt, Delivery, Event
 from deliveries.pump import database
 from deliveries.pump.listener import Listener
+from deliveries.pump.models import Lease
 from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from subscriptions import endpoints

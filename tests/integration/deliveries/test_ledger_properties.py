@@ -31,9 +31,11 @@ from psycopg import AsyncConnection
 from deliveries import replay, sweep, tasks
 from deliveries.claim import Claim, Claimed, claim, renew_lease
 from deliveries.health import lifecycle
-from deliveries.models import Attempt, Delivery, Event, Lease, OrderingKey, Replay
+from deliveries.models import Attempt, Delivery, Event, OrderingKey
+from deliveries.pump.models import Lease
 from deliveries.pump.release import SHORTAGE, release
 from deliveries.replay import Filter
+from deliveries.replaying.models import Replay
 from deliveries.settle import settle
 from subscriptions import consumers, ids
 from subscriptions.models import Endpoint

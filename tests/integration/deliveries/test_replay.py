@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from deliveries import replay
 from deliveries.health.breaker import Breaker
-from deliveries.models import Attempt, Delivery, PutBack, Replay
+from deliveries.models import Attempt, Delivery
+from deliveries.replaying.models import PutBack, Replay
 from deliveries.upkeep import retention
 from subscriptions import consumers, endpoints, keys
 from subscriptions.models import Consumer, Endpoint, Role

@@ -16,8 +16,9 @@ from psycopg import AsyncConnection
 from deliveries import ingest, tasks
 from deliveries.claim import Claimed, claim
 from deliveries.health.breaker import Breaker
+from deliveries.health.models import Notice
 from deliveries.ingest import NewEvent
-from deliveries.models import Attempt, Delivery, Notice
+from deliveries.models import Attempt, Delivery
 from deliveries.settle import settle
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint, Lane

@@ -11,8 +11,10 @@ from django.utils import timezone
 from deliveries import bell, sweep, tasks
 from deliveries.claim import Claimed, renew_lease
 from deliveries.health.breaker import Breaker
-from deliveries.models import Attempt, Delivery, Lease, Notice
+from deliveries.health.models import Notice
+from deliveries.models import Attempt, Delivery
 from deliveries.pump import database
+from deliveries.pump.models import Lease
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.walk import (

@@ -19,7 +19,7 @@ from django.db import connection
 from deliveries.console.accounts import second_factor
 from deliveries.health import lifecycle
 from deliveries.management.commands import endpoints as endpoints_command
-from deliveries.models import Replay
+from deliveries.replaying.models import Replay
 from subscriptions import endpoints, keys
 from subscriptions.models import ApiKey, Consumer, Endpoint, Role
 from tests.audit import Entry, entries

@@ -11,12 +11,14 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
 
+from deliveries.endpoint_tests.models import CheckUp
 from deliveries.health import lifecycle
-from deliveries.models import Delivery, Notice, NoticeKind
+from deliveries.health.models import Notice, NoticeKind
+from deliveries.models import Delivery
 from deliveries.upkeep import retention
 from deliveries.upkeep.retention import Days
 from subscriptions import endpoints
-from subscriptions.models import AuditEntry, CheckUp, Consumer, Endpoint, Lane
+from subscriptions.models import AuditEntry, Consumer, Endpoint, Lane
 from tests.conftest import Api
 from tests.portal import inside
 from tests.walk import accept, new_endpoint

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from deliveries.models import Event, Replay
+from deliveries.models import Event
+from deliveries.replaying.models import Replay
 from subscriptions.access.scopes import ANY, held
 from subscriptions.api.known_names import Names
 from subscriptions.models import Consumer, Endpoint, EventType

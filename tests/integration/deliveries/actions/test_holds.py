@@ -4,9 +4,10 @@ import pytest
 
 from deliveries import sweep
 from deliveries.actions import holds
+from deliveries.health.models import Hold
 from subscriptions import consumers
 from subscriptions.audit import Actor
-from subscriptions.models import AuditEntry, Consumer, Hold
+from subscriptions.models import AuditEntry, Consumer
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, states
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,8 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deliveries import replay
 from deliveries.health import lifecycle
-from deliveries.models import Delivery, Replay, Total
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from deliveries.statistics import deltas, totals
+from deliveries.statistics.models import Total
 from subscriptions import keys
 from subscriptions.models import Consumer, Role
 from subscriptions.process import counting

@@ -22,7 +22,8 @@ from deliveries.browse.filter import Filter
 from deliveries.browse.matched import matched
 from deliveries.browse.walk import next_batch, walk, walk_many
 from deliveries.health.breaker import Breaker
-from deliveries.models import Attempt, Delivery, DeliveryState
+from deliveries.models import Attempt, Delivery
+from deliveries.states import DeliveryState
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer
 from tests.conftest import Api

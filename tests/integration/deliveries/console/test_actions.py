@@ -3,9 +3,11 @@
 import pytest
 from django.test import Client
 
-from deliveries.models import Delivery, Notice, Replay
+from deliveries.health.models import Hold, Notice
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import endpoints
-from subscriptions.models import AuditEntry, Consumer, Endpoint, Hold
+from subscriptions.models import AuditEntry, Consumer, Endpoint
 from tests.console import dead_letters, logged_in
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, states
 

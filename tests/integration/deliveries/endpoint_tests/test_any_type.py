@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from deliveries.models import SentTest
+from deliveries.endpoint_tests.models import SentTest
 from subscriptions import event_types
 from subscriptions.models import AuditEntry, Consumer
 from tests.conftest import Api

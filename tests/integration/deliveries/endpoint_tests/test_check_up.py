@@ -19,9 +19,10 @@ from pytest_django import Settings
 
 from deliveries.actions import holds
 from deliveries.endpoint_tests import check_up
+from deliveries.endpoint_tests.models import CheckUp
 from subscriptions import endpoints
 from subscriptions.audit import Actor
-from subscriptions.models import AuditEntry, CheckUp, Consumer
+from subscriptions.models import AuditEntry, Consumer
 from tests.conftest import Api
 from tests.console import logged_in
 from tests.ledger import ledger

@@ -11,8 +11,8 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from deliveries.endpoint_tests import check_up, places, test_event
+from deliveries.endpoint_tests.models import TrialSlot
 from deliveries.endpoint_tests.places import Busy, EndpointFull, pay, slot
-from deliveries.models import TrialSlot
 from subscriptions import consumers
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import Api

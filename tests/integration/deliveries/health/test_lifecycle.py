@@ -15,8 +15,9 @@ from pytest_django import Settings
 from deliveries import ingest, replay
 from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
+from deliveries.health.models import Notice
 from deliveries.ingest import NewEvent
-from deliveries.models import Attempt, Delivery, Notice
+from deliveries.models import Attempt, Delivery
 from deliveries.upkeep import overdue
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint, Lane

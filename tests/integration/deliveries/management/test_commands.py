@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from deliveries import replay
-from deliveries.models import Replay
+from deliveries.replaying.models import Replay
 from subscriptions.models import AuditEntry, Consumer
 from tests.console import dead_letters
 from tests.walk import new_endpoint, states

@@ -16,7 +16,7 @@ from deliveries import replay
 from deliveries.actions import manual_sends
 from deliveries.browse.filter import Filter
 from deliveries.endpoint_tests import check_up
-from deliveries.models import SentTest
+from deliveries.endpoint_tests.models import SentTest
 from deliveries.portal import site
 from subscriptions import consumers, event_types, keys, mail_recipients
 from subscriptions.audit import Actor

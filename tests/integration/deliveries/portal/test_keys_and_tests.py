@@ -10,7 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from deliveries.endpoint_tests import sent_tests, test_event
-from deliveries.models import Delivery, Replay, SentTest
+from deliveries.endpoint_tests.models import SentTest
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.models import ApiKey, AuditEntry, Consumer, Endpoint, Role
 from tests.conftest import Api

@@ -8,7 +8,8 @@ from django.test import Client
 
 from deliveries import replay, sign
 from deliveries.actions import holds
-from deliveries.models import Delivery, Replay
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Endpoint, PortalVisit

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 
 from deliveries import replay
-from deliveries.models import Delivery, Replay
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions import consumers
 from subscriptions.models import Consumer
 from tests.console import dead_letters

@@ -7,8 +7,9 @@ import pytest
 from django.test import Client
 
 from deliveries.endpoint_tests import check_up
+from deliveries.endpoint_tests.models import CheckUp
 from subscriptions import consumers, endpoints
-from subscriptions.models import CheckUp, Consumer, Endpoint
+from subscriptions.models import Consumer, Endpoint
 from tests.portal import inside
 from tests.receiver import Received, Receiver, Reply
 from tests.walk import new_endpoint

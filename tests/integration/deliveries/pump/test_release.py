@@ -9,12 +9,13 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from deliveries.endpoint_tests.models import CheckUp
 from deliveries.health.breaker import Breaker
 from deliveries.models import Attempt, Delivery
 from deliveries.pump.attempt import attempt
 from deliveries.pump.release import LOCKED, PAUSE_SECONDS, release
 from subscriptions import endpoints
-from subscriptions.models import AuditEntry, CheckUp, Consumer, Lane
+from subscriptions.models import AuditEntry, Consumer, Lane
 from tests.conftest import Api, PumpRunner
 from tests.receiver import Receiver, Reply
 from tests.walk import (

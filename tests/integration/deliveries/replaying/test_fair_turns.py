@@ -11,9 +11,10 @@ from pytest_django import Settings
 from deliveries import replay, tasks
 from deliveries.browse.filter import Filter
 from deliveries.health.breaker import Breaker
-from deliveries.models import Delivery, PutBack, Replay
+from deliveries.models import Delivery
 from deliveries.pump import database
 from deliveries.replaying import results as replay_results
+from deliveries.replaying.models import PutBack, Replay
 from deliveries.replaying.results import Results, results
 from deliveries.upkeep import retention
 from subscriptions import consumers

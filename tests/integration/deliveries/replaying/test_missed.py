@@ -10,8 +10,9 @@ from django.utils import timezone
 from deliveries import replay
 from deliveries.actions import endpoints as endpoint_actions
 from deliveries.browse.events import EventFilter, count_events
-from deliveries.models import Delivery, Event, PutBack, Replay
+from deliveries.models import Delivery, Event
 from deliveries.replaying.missed import Missed
+from deliveries.replaying.models import PutBack, Replay
 from subscriptions import consumers, endpoints, ids
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Endpoint

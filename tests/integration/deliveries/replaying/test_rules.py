@@ -11,7 +11,8 @@ from pytest_django import Settings
 
 from deliveries import replay
 from deliveries.browse.filter import Filter
-from deliveries.models import Delivery, Replay
+from deliveries.models import Delivery
+from deliveries.replaying.models import Replay
 from subscriptions.models import Consumer
 from tests.conftest import Api
 from tests.console import dead_letters, logged_in

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from deliveries.models import Tally
 from deliveries.statistics import figures, rollup
 from deliveries.statistics.buckets import BUCKETS
+from deliveries.statistics.models import Tally
 from deliveries.statistics.totals import EVERYTHING
 from subscriptions.models import Consumer
 from tests.conftest import PumpRunner

@@ -7,9 +7,9 @@ import psycopg
 import pytest
 from django.db import connection, connections
 
-from deliveries.models import Delta, Tally, Total
 from deliveries.pump import database
 from deliveries.statistics import deltas, totals
+from deliveries.statistics.models import Delta, Tally, Total
 from subscriptions.models import Consumer
 from tests.walk import accept, new_endpoint
 

@@ -15,7 +15,8 @@ from pytest_django import Settings
 from deliveries import ingest
 from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
-from deliveries.models import Delivery, Event, Notice
+from deliveries.health.models import Notice
+from deliveries.models import Delivery, Event
 from deliveries.upkeep import announce, overdue
 from subscriptions import consumers, endpoints, ids
 from subscriptions.models import Consumer, Endpoint, MailRecipient

@@ -16,11 +16,12 @@ from django.test import Client
 from deliveries import bell, tasks
 from deliveries.claim import end_leases_of_the_dead, renew_lease
 from deliveries.console import overview
-from deliveries.models import Lease, Pulse
 from deliveries.pump import database, process
 from deliveries.pump.attempt import attempt
+from deliveries.pump.models import Lease
 from deliveries.sql import clock
 from deliveries.upkeep import heartbeat
+from deliveries.upkeep.models import Pulse
 from subscriptions import ids
 from subscriptions.models import Consumer
 from tests.integration.deliveries.test_sweep import recovered

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
-from deliveries.models import Notice
+from deliveries.health.models import Notice
 from deliveries.upkeep import announce, mail, overdue
 from subscriptions import consumers, mail_recipients
 from subscriptions.actions import notifications as actions

@@ -10,8 +10,10 @@ from deliveries import ingest, tasks
 from deliveries.claim import renew_lease
 from deliveries.health import lifecycle
 from deliveries.health.breaker import Breaker
+from deliveries.health.models import Notice
 from deliveries.ingest import NewEvent
-from deliveries.models import Delivery, Lease, Notice
+from deliveries.models import Delivery
+from deliveries.pump.models import Lease
 from deliveries.upkeep import overdue
 from subscriptions import endpoints, ids
 from subscriptions.models import Consumer, Endpoint, Lane

@@ -9,9 +9,12 @@ from django.utils import timezone
 from deliveries import replay, tasks
 from deliveries.actions import endpoints as actions
 from deliveries.health import lifecycle
-from deliveries.models import Attempt, Delivery, Event, Housekeeping, Notice, Replay
+from deliveries.health.models import Notice
+from deliveries.models import Attempt, Delivery, Event
 from deliveries.replay import Filter
+from deliveries.replaying.models import Replay
 from deliveries.upkeep import retention
+from deliveries.upkeep.models import Housekeeping
 from deliveries.upkeep.retention import Days
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Endpoint

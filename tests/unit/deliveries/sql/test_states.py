@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from deliveries.models import DeliveryState, NoticeKind, ReplayStatus
+from deliveries.health.models import NoticeKind
+from deliveries.replaying.models import ReplayStatus
 from deliveries.sql import fragments
+from deliveries.states import DeliveryState
 from subscriptions.models import EndpointStatus
 
 ROOT = Path(__file__).parents[4]
