@@ -35,6 +35,8 @@ from subscriptions.schemas.work import Work
 
 logger = logging.getLogger(__name__)
 
+# So few that a pipe takes them in one piece (4 KiB), whoever else writes to it.
+_LINES_AT_ONCE = 4
 # How often a transaction is tried that met a conflict. Each time the other side has come to its end.
 TRIES = 5
 
@@ -192,27 +194,36 @@ def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | N
     return orjson.dumps(body)
 
 
-def log_accepted(events: Sequence[Stored]) -> None:
-    """One line for whatever came in one request."""
-    if len(events) == 1:
-        [event] = events
-        fields: dict[str, Any] = {
-            "event": event.public_id,
-            "consumer": ids.show_often("con", event.consumer_id),
-            "event_type": event.type,
-            "deliveries": event.delivery_count,
-        }
-        logger.info("event.accepted", extra={"fields": fields})
-    elif events:
-        # By its number: a UUID's own hash is slow.
-        consumer_ids = {event.consumer_id.int: event.consumer_id for event in events}
-        fields = {
-            "events": [event.public_id for event in events],
-            "consumers": [ids.show_often("con", each) for each in consumer_ids.values()],
-            "event_types": sorted({event.type for event in events}),
-            "deliveries": sum(event.delivery_count for event in events),
-        }
-        logger.info("events.accepted", extra={"fields": fields})
+def log_accepted(requests: Sequence[tuple[str | None, Sequence[Stored]]]) -> None:
+    """A line for each request that had events accepted, under its id."""
+    lines = [_accepted_one(request_id, events[0]) for request_id, events in requests if len(events) == 1]
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        logger.info("event.accepted", extra={"fields": lines[start : start + _LINES_AT_ONCE]})
+    for request_id, events in requests:
+        if len(events) > 1:
+            logger.info("events.accepted", extra={"fields": _accepted_many(request_id, events)})
+
+
+def _accepted_one(request_id: str | None, event: Stored) -> dict[str, Any]:
+    return {
+        "event": event.public_id,
+        "consumer": ids.show_often("con", event.consumer_id),
+        "event_type": event.type,
+        "deliveries": event.delivery_count,
+        "request_id": request_id,
+    }
+
+
+def _accepted_many(request_id: str | None, events: Sequence[Stored]) -> dict[str, Any]:
+    # By its number: a UUID's own hash is slow.
+    consumer_ids = {event.consumer_id.int: event.consumer_id for event in events}
+    return {
+        "events": [event.public_id for event in events],
+        "consumers": [ids.show_often("con", each) for each in consumer_ids.values()],
+        "event_types": sorted({event.type for event in events}),
+        "deliveries": sum(event.delivery_count for event in events),
+        "request_id": request_id,
+    }
 
 
 @lru_cache(maxsize=64)

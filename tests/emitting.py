@@ -1,7 +1,7 @@
 """Emits of one moment, for tests of the way in: real threads, held up by a lock until all of them wait."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, LiteralString
 
 import orjson
@@ -15,6 +15,7 @@ from deliveries.ingest import NewEvent, Refused, Result
 from deliveries.pump import database
 from subscriptions.idempotency import Scope
 from subscriptions.models import ApiKey
+from subscriptions.process import request_id
 from tests.conftest import Api
 from tests.local import wait_until
 
@@ -61,9 +62,10 @@ def emit_at_once(
     then: Callable[[], object] = lambda: None,
 ) -> list[str | Exception]:
     """What each of the emits was answered. They wait together while the opener is held up, and `meanwhile` happens.
-    `then` happens while they are being stored."""
+    `then` happens while they are being stored. They are requests with the ids `request-0` (the opener) and so on."""
 
-    def answer(emit: Emit) -> str | Exception:
+    def answer(emit: Emit, number: int = 0) -> str | Exception:
+        request_id.begin(f"request-{number}")
         be_patient()
         try:
             return group_commit.emit(emit).body.decode()
@@ -76,9 +78,9 @@ def emit_at_once(
         holder.execute(hold)
         first = callers.submit(answer, opener)
         wait_until(lambda: held_up(holder) == 1, seconds=30)
-        others = []
+        others: list[Future[str | Exception]] = []
         for emit in emits:
-            others.append(callers.submit(answer, emit))
+            others.append(callers.submit(answer, emit, len(others) + 1))
             wait_until(lambda: len(group_commit.queue(queue)._waiting) == len(others), seconds=30)
         meanwhile()
         holder.rollback()

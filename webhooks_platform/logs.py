@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from subscriptions.process import request_id
+
 # Who logged it says the message; the rest of what logging would look up for every line is never shown.
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 # logging's own documented way not to search the stack for the caller.
@@ -43,6 +45,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if own_id := request_id.current():
+            head["request_id"] = own_id
         tail = {"exception": self.formatException(record.exc_info)} if record.exc_info else {}
         lines = [orjson.dumps({**head, **each, **tail}, default=str) for each in _fields(record)]
         return redact(b"\n".join(lines).decode())
@@ -51,8 +55,11 @@ class JsonFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         head = f"{_time(record)} {record.levelname:<7} {record.getMessage()} "
+        own_id = request_id.current()
+        own = {"request_id": own_id} if own_id else {}
         lines = [
-            (head + " ".join([f"{name}={value}" for name, value in each.items()])).rstrip() for each in _fields(record)
+            (head + " ".join([f"{name}={value}" for name, value in {**own, **each}.items()])).rstrip()
+            for each in _fields(record)
         ]
         return redact("\n".join([*lines, self.formatException(record.exc_info)] if record.exc_info else lines))
 

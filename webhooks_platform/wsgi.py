@@ -20,12 +20,13 @@ from webhooks_platform.checks import refuse_nonsense  # noqa: E402  (needs the s
 from webhooks_platform.web.admission import Admission, InSlot  # noqa: E402  (needs the settings)
 from webhooks_platform.web.handler import Handler  # noqa: E402  (needs the settings)
 from webhooks_platform.web.long_poll import LongPoll  # noqa: E402  (needs the settings)
+from webhooks_platform.web.request_log import RequestLog  # noqa: E402  (needs the settings)
 
 refuse_nonsense(pages=True)
 # All pages now, instead of at the first request.
 import_module(settings.ROOT_URLCONF)
 deadline.seconds = settings.DATABASE_ANSWER_SECONDS or None
-application = Admission(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler())))))
+application = RequestLog(Admission(AnswerBeforeDjango(LongPoll(InSlot(cast(WSGIApplication, Handler()))))))
 
 # What was loaded stays for ever, and what a request makes goes with it: the collector need not look so often. A fifth
 # of an emit's CPU time was its.

@@ -9,7 +9,7 @@
    of the others: a producer id that is taken and a key that is known are found without a rollback.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import lru_cache
@@ -23,12 +23,11 @@ from django.utils import timezone
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from deliveries import bell, ingest
-from deliveries.accepting.insert import Stored
 from deliveries.ingest import Accepted, Draft, NewEvent, Refused, Result
 from subscriptions import idempotency, keys
 from subscriptions.idempotency import Answer, InProgress, Scope
 from subscriptions.limits.batcher import Batcher
-from subscriptions.process import fail_points
+from subscriptions.process import fail_points, request_id
 
 # Emits of one transaction. A web process has fewer threads than this.
 _MAX_EMITS = 100
@@ -56,11 +55,13 @@ class KeyEnded(Exception):
 class _Request:
     """An emit in its queue, with its drafts."""
 
-    __slots__ = ("drafts", "emit", "now")
+    __slots__ = ("drafts", "emit", "now", "request_id")
 
     def __init__(self, emit: Emit, now: datetime) -> None:
         self.emit = emit
         self.now = now
+        # Its log line may be written by the thread of another request.
+        self.request_id = request_id.current()
         self.drafts: list[Draft | Refused] = []
         self.draft()
 
@@ -158,7 +159,7 @@ def _accept_group(requests: Sequence[_Request]) -> dict[int, _Decided]:
         fail_points.reach("accept.before_commit")
         _keep_answers(group, decided)
     fail_points.reach("accept.after_commit")
-    _tell([[result.event for result in each if isinstance(result, Accepted)] for each in own.values()], ready)
+    _tell(own, ready)
     return decided
 
 
@@ -225,13 +226,15 @@ def _keep_answers(group: Sequence[_Request], decided: dict[int, _Decided]) -> No
         raise _RolledBack({each for each in group if each.emit.scope and each.emit.scope.name in taken})
 
 
-def _tell(stored: Sequence[list[Stored]], ready: set[str]) -> None:
-    """After the commit. Single events of one moment share a line of the log; a batch has its own."""
+def _tell(own: Mapping[_Request, list[Result | None]], ready: set[str]) -> None:
+    """After the commit."""
     bell.ring_members(ready)
-    ingest.log_accepted([event for events in stored if len(events) == 1 for event in events])
-    for events in stored:
-        if len(events) > 1:
-            ingest.log_accepted(events)
+    ingest.log_accepted(
+        [
+            (each.request_id, [result.event for result in results if isinstance(result, Accepted)])
+            for each, results in own.items()
+        ]
+    )
 
 
 def _replace_dead_connection() -> None:

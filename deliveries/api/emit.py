@@ -1,7 +1,7 @@
 """POST events/ and events/batch/: a body in, its answer out. Whoever asks: the views (events.py), or the application
 that answers before Django (answer_before_django.py)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,8 +22,10 @@ from subscriptions.idempotency import Answer
 # Where a request carries the error that answered it before Django: the view raises it, so that it is answered and
 # logged as any other.
 FAILED = "webhooks.emit_failed"
+# Where it says that events were accepted, and that this is logged.
+OWN_LINE = "webhooks.own_log_line"
 
-Environ = Mapping[str, Any]
+Environ = MutableMapping[str, Any]
 EmitBody = Callable[[Environ, Caller, Any], Answer]
 
 
@@ -36,6 +38,8 @@ def emit_one(environ: Environ, caller: Caller, body: Any) -> Answer:
         [result] = results
         if isinstance(result, Refused):
             raise _problem(result)
+        if isinstance(result, Accepted):
+            environ[OWN_LINE] = True
         return render(_shown(result, new))
 
     return _answer(environ, caller, body, [new], present)
@@ -53,6 +57,8 @@ def emit_batch(environ: Environ, caller: Caller, body: Any) -> Answer:
 
     def present(results: Sequence[Result]) -> bytes:
         rest = iter(results)
+        if any(isinstance(result, Accepted) for result in results):
+            environ[OWN_LINE] = True
         return render(
             {
                 "results": [

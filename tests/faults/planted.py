@@ -92,8 +92,8 @@ PLANTS = {
                 ),
                 Edit(
                     "deliveries/accepting/group_commit.py",
-                    "    bell.ring_members(ready)\n    ingest.log_accepted([",
-                    "    ingest.log_accepted([",
+                    "    bell.ring_members(ready)\n    ingest.log_accepted(",
+                    "    ingest.log_accepted(",
                 ),
             ),
             tests=("tests/faults/test_bell.py",),

@@ -22,7 +22,8 @@ JSON = "application/json"
 # Real answers, recorded by a test (tests/integration/webhooks_platform/openapi/test_examples.py).
 EXAMPLES: dict[str, Any] = json.loads((Path(__file__).parent / "examples.json").read_text())
 
-_COMMON_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_ALLOWANCE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_COMMON_HEADERS = ("X-Request-Id", *_ALLOWANCE)
 
 
 @lru_cache(maxsize=1)
@@ -59,11 +60,11 @@ class _Builder:
     # ── Paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _path(self, route: ApiRoute) -> Schema:
-        shown: Schema = {}
-        if names := _names_in(route.template):
-            shown["parameters"] = [
-                {"name": name, "in": "path", "required": True, **prose.PATH_PARAMETERS[name]} for name in names
-            ]
+        in_path: list[Schema] = [
+            {"name": name, "in": "path", "required": True, **prose.PATH_PARAMETERS[name]}
+            for name in _names_in(route.template)
+        ]
+        shown: Schema = {"parameters": [*in_path, {"$ref": "#/components/parameters/RequestId"}]}
         return shown | {method.lower(): self._operation(route, method) for method in route.view.roles}
 
     def _operation(self, route: ApiRoute, method: str) -> Schema:
@@ -144,10 +145,11 @@ class _Builder:
     def _refusal_itself(self, status: int, codes: tuple[str, ...]) -> Schema:
         headers = {
             401: ["WWW-Authenticate"],
-            429: ["Retry-After", *_COMMON_HEADERS],
+            429: ["Retry-After", *_ALLOWANCE],
             409: ["Retry-After"],
             503: ["Retry-After"],
         }.get(status, [])
+        headers = ["X-Request-Id", *headers]
         known = {code: EXAMPLES["problems"][code] for code in codes if code in EXAMPLES["problems"]}
         self._refer(ProblemOut)
         content: Schema = {
@@ -158,10 +160,11 @@ class _Builder:
         }
         if known:
             content["examples"] = {code: {"summary": CODES[code].text, "value": value} for code, value in known.items()}
-        shown: Schema = {"description": "\n".join(f"- `{code}`: {CODES[code].text}" for code in codes)}
-        if headers:
-            shown["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
-        return shown | {"content": {CONTENT_TYPE: content}}
+        return {
+            "description": "\n".join(f"- `{code}`: {CODES[code].text}" for code in codes),
+            "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+            "content": {CONTENT_TYPE: content},
+        }
 
     # ── Schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

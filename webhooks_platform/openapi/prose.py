@@ -107,6 +107,14 @@ PATH_PARAMETERS: dict[str, Schema] = {
 }
 
 PARAMETERS: dict[str, Schema] = {
+    "RequestId": {
+        "name": "X-Request-Id",
+        "in": "header",
+        "description": "Your name for this request, to find it again: the answer and our log lines carry it. One that"
+        " is not well-formed is replaced.",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:@=+/-]{1,128}$"},
+        "example": "checkout-4711-try-2",
+    },
     "IdempotencyKey": {
         "name": "Idempotency-Key",
         "in": "header",
@@ -124,6 +132,10 @@ PARAMETERS: dict[str, Schema] = {
 
 _NUMBER = {"type": "integer", "minimum": 0}
 HEADERS: dict[str, Schema] = {
+    "X-Request-Id": {
+        "description": "The request's id: yours, or one that was made. Quote it when you ask about a request.",
+        "schema": {"type": "string"},
+    },
     "RateLimit-Limit": {"description": "How many requests the owner of this key may send at once.", "schema": _NUMBER},
     "RateLimit-Remaining": {"description": "How many of them are left.", "schema": _NUMBER},
     "RateLimit-Reset": {"description": "Seconds until all of them are there again.", "schema": _NUMBER},

@@ -50,6 +50,7 @@ class Admission:
             slots=self._slots,
             clock=self._clock,
             is_form=is_form,
+            request_id=environ.get("HTTP_X_REQUEST_ID", ""),
         )
         environ["wsgi.input"] = environ[BODY] = body
         answer: Iterable[bytes] = []

@@ -76,8 +76,9 @@ class Clock:
             # Found first, claimed second: while the body is still waited for, its thread is still at this request.
             protocol = _protocol_of(body.thread_id)
             if protocol is not None and self.end(body):
-                _answer(protocol, too_slow(body.path))
-                logger.warning("request.timed_out", extra={"fields": {"path": body.path, "length": body.length}})
+                _answer(protocol, too_slow(body.path), body.request_id)
+                fields = {"path": body.path, "length": body.length, "request_id": body.request_id}
+                logger.warning("request.timed_out", extra={"fields": fields})
 
 
 class Body:
@@ -87,12 +88,22 @@ class Body:
     """
 
     __slots__ = ("_clock", "_is_form", "_left", "_seconds", "_slot", "_slots", "_stream", "deadline", "length", "path",
-                 "thread_id")  # fmt: skip
+                 "request_id", "thread_id")  # fmt: skip
 
     def __init__(
-        self, stream: Stream, *, path: str, length: int, seconds: float, slots: Slots, clock: Clock, is_form: bool
+        self,
+        stream: Stream,
+        *,
+        path: str,
+        length: int,
+        seconds: float,
+        slots: Slots,
+        clock: Clock,
+        is_form: bool,
+        request_id: str = "",
     ) -> None:
         self.path = path
+        self.request_id = request_id
         self.length = length
         self.thread_id = threading.get_ident()
         self.deadline = 0.0
@@ -142,8 +153,8 @@ class Body:
         raise NotImplementedError("Nothing here reads a body by lines.")
 
 
-def _answer(protocol: Any, refusal: Refusal) -> None:
-    protocol.response_bytes(refusal.status, refusal.headers, refusal.body)
+def _answer(protocol: Any, refusal: Refusal, request_id: str) -> None:
+    protocol.response_bytes(refusal.status, [*refusal.headers, ("X-Request-Id", request_id)], refusal.body)
 
 
 def _protocol_of(thread_id: int) -> Any:

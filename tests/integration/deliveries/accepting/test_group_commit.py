@@ -350,9 +350,23 @@ def test_batches_of_one_moment_share_a_transaction_whatever_is_in_them(
     ]
     assert sorted(transactions()) == [1, 2, 7]
     assert IdempotencyRecord.objects.count() == 1
-    lines = [vars(record)["fields"] for record in caplog.records if record.msg == "events.accepted"]
-    # A batch has a line of its own; single events of one moment, as these of which one was left, share one.
-    assert sorted(len(line["events"]) for line in lines) == [2, 2, 2, 3]
+    many = [vars(record)["fields"] for record in caplog.records if record.msg == "events.accepted"]
+    ones = [line for record in caplog.records if record.msg == "event.accepted" for line in vars(record)["fields"]]
+    # Each request has a line of its own: three batches, the first event, and three batches of which one was left.
+    assert ([len(line["events"]) for line in many], len(ones)) == ([2, 2, 2], 4)
+
+
+def test_each_event_of_one_moment_has_a_line_under_its_own_requests_id(
+    key: ApiKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    emit_at_once(*[emit_of(key, new_event(number, producer_id=f"own-{number}")) for number in range(4)])
+    assert sorted(transactions()) == [1, 3]
+
+    lines = [line for record in caplog.records if record.msg == "event.accepted" for line in vars(record)["fields"]]
+    assert sorted((line["request_id"], line["event"]) for line in lines) == [
+        ("request-0", "own-0"), ("request-1", "own-1"), ("request-2", "own-2"), ("request-3", "own-3"),
+    ]  # fmt: skip
 
 
 def test_of_batches_of_one_moment_one_that_is_stale_is_judged_anew_and_the_others_are_stored(key: ApiKey) -> None:
