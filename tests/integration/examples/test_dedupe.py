@@ -7,12 +7,18 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 import pytest
 import redis
-from webhooks_client.receive import DbApiStore, RedisFront
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import sessionmaker
+from sqlalchemy.pool import NullPool
+from webhooks_client.receive import DbApiStore, EndedTransaction, RedisFront
+from webhooks_client.receive.sqlalchemy import SQLAlchemyStore, metadata
 
 from tests.local import free_port
 from webhooks_platform.local.environment import BASE_DIR
@@ -90,6 +96,42 @@ def test_a_redis_that_holds_the_key_of_an_event_never_seen_hides_nothing(stand: 
         RedisFront(front, stand.others).run_once(key, lambda transaction: None)
         assert fifty(stand, RedisFront(front, stand.rows), key) == {"new": 1, "duplicate": PARALLEL - 1}
     assert stand.effects() == 1
+
+
+def swallows(run: Callable[[str], object]) -> None:
+    """PostgreSQL ends what follows in the transaction, and answers COMMIT with ROLLBACK, without an error."""
+    with suppress(psycopg.Error, SQLAlchemyError):
+        run("INSERT INTO there_is_no_such_table VALUES (1)")
+
+
+def test_work_that_swallows_a_database_error_has_failed_and_comes_again(stand: Stand) -> None:
+    def work(transaction: Any) -> None:
+        stand.work(transaction)
+        swallows(transaction.execute)
+
+    with pytest.raises(EndedTransaction):
+        stand.rows.run_once("evt_1", work)
+    assert (stand.effects(), stand.rows.seen("evt_1")) == (0, False)
+    assert stand.rows.run_once("evt_1", stand.work) == "new"
+
+
+def test_so_it_is_with_sqlalchemy(stand: Stand) -> None:
+    url = (
+        os.environ["DATABASE_URL"]
+        .replace("postgres://", "postgresql+psycopg://")
+        .replace("postgresql://", "postgresql+psycopg://")
+    )
+    engine = create_engine(url, poolclass=NullPool)
+    metadata.create_all(engine)
+    store = SQLAlchemyStore(sessionmaker(engine))
+    key = str(uuid.uuid4())
+    try:
+        with pytest.raises(EndedTransaction):
+            store.run_once(key, lambda session: swallows(lambda statement: session.execute(text(statement))))
+        assert not store.seen(key)
+        assert [store.run_once(key, lambda _: None), store.run_once(key, lambda _: None)] == ["new", "duplicate"]
+    finally:
+        metadata.drop_all(engine)
 
 
 def test_the_dedupe_can_be_measured_by_a_command() -> None:

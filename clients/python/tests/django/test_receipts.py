@@ -3,11 +3,12 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from webhooks_client.receive import Event, Gap, SequenceGuard, sign
+from webhooks_client.receive import EndedTransaction, Event, Gap, SequenceGuard, sign
 
 
 @pytest.fixture
@@ -43,6 +44,34 @@ def test_work_that_fails_leaves_neither_key_nor_effect(store: Any) -> None:
     with pytest.raises(RuntimeError):
         store.run_once("evt_1", fails)
     assert (effects(), store.seen("evt_1")) == (0, False)
+
+
+def test_work_that_swallows_a_database_error_has_failed_and_comes_again(store: Any) -> None:
+    from django.contrib.auth.models import Group
+    from django.db import IntegrityError
+
+    def swallows(_: Any) -> None:
+        work()
+        with suppress(IntegrityError):
+            Group(pk=Group.objects.get().pk, name="taken").save(force_insert=True)
+
+    with pytest.raises(EndedTransaction):
+        store.run_once("evt_1", swallows)
+    assert (effects(), store.seen("evt_1")) == (0, False)
+    assert store.run_once("evt_1", work) == "new"
+
+
+def test_work_may_take_back_what_it_put_into_a_block_of_its_own(store: Any) -> None:
+    from django.db import transaction
+
+    def takes_back(_: Any) -> None:
+        work()
+        with suppress(RuntimeError), transaction.atomic():
+            work()
+            raise RuntimeError
+
+    assert store.run_once("evt_1", takes_back) == "new"
+    assert (effects(), store.seen("evt_1")) == (1, True)
 
 
 def test_of_fifty_at_the_same_moment_one_has_an_effect(store: Any) -> None:

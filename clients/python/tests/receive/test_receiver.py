@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from webhooks_client.receive import (
+    DbApiStore,
     Event,
     Inbox,
     Receiver,
@@ -165,6 +167,69 @@ def test_an_event_of_the_inbox_that_fails_comes_again_later_and_holds_nobody_up(
     assert stand.effects() == ["evt_2", "evt_1"]
     now[0] += 100
     assert inbox.forget(older_than_seconds=50) == 2
+
+
+def test_an_event_that_failed_here_and_was_done_elsewhere_meanwhile_stays_done(stand: Stand) -> None:
+    now = [1000.0]
+    inbox = Inbox(stand.store, clock=lambda: now[0])
+    inbox.create_table()
+    inbox.keep(Event.of({"id": "evt_1", "type": "a", "data": {}}))
+
+    class Elsewhere(DbApiStore):
+        """Between the rollback and the note of the failure, another worker takes the event."""
+
+        ended = 0
+
+        @contextmanager
+        def transaction(self) -> Iterator[Any]:
+            if self.ended == 1:
+                self.ended += 1
+                assert inbox.work_off(stand.work) == 1
+            try:
+                with super().transaction() as connection:
+                    yield connection
+            finally:
+                self.ended += 1
+
+    def fails(event: Event, transaction: Any) -> None:
+        raise RuntimeError
+
+    slow = Inbox(Elsewhere(stand.store._connect), clock=lambda: now[0])
+    slow.work_off(fails, limit=1)
+    now[0] += 100
+    assert inbox.work_off(stand.work) == 0
+    assert stand.effects() == ["evt_1"]
+
+
+def test_an_inbox_knows_events_by_the_receivers_key(stand: Stand) -> None:
+    inbox = Inbox(stand.store, key=key_of_object)
+    inbox.create_table()
+    for each in ("evt_1", "evt_2"):
+        inbox.keep(Event.of({"id": each, "type": "a", "data": {"id": "inv_1"}}))
+    assert inbox.backlog() == 1
+
+
+def test_an_id_as_long_as_it_may_be_fits_into_the_inbox(stand: Stand) -> None:
+    inbox = Inbox(stand.store)
+    inbox.create_table()
+    for each in ("a" * 255, "a" * 255, "a" * 254 + "b"):
+        inbox.keep(Event.of({"id": each, "type": "a", "data": {}}))
+    with stand.store.transaction() as connection:
+        longest = stand.store.execute(connection, "SELECT max(length(key)) FROM {prefix}_receipts").fetchone()[0]
+    assert (inbox.backlog(), longest) == (2, 77)
+
+
+def test_of_too_many_missing_events_the_oldest_come_first() -> None:
+    def page(request: httpx.Request) -> httpx.Response:
+        first = int(request.url.params.get("cursor", 1500))
+        numbers = range(first, max(0, first - 500), -1)
+        shown = [{"id": f"e{each}", "type": "a", "data": {}, "ordering_key": "k", "sequence": each} for each in numbers]
+        following = f"http://x/?cursor={first - 500}" if first > 500 else None
+        return httpx.Response(200, json={"results": shown, "next": following})
+
+    with Platform([page]).client() as client:
+        found = list(missing_from(client, "acme")("k", 100, 1500))
+    assert [found[0].sequence, found[-1].sequence, len(found)] == [101, 1100, 1000]
 
 
 def test_celery_and_rq_get_the_payload_and_process_it_once(stand: Stand) -> None:

@@ -1,5 +1,7 @@
 """Every store keeps its promise: the key and the work commit together, once. Redis in front changes only the speed."""
 
+import sqlite3
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -7,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from webhooks_client.receive import DbApiStore, Event, Receiver, RedisFront
+from webhooks_client.receive import DbApiStore, EndedTransaction, Event, Receiver, RedisFront
 
 from tests.receive import stores
 from tests.receive.stores import Stand
@@ -150,6 +152,26 @@ def test_a_connection_that_commits_by_itself_is_refused() -> None:
 
     with pytest.raises(ValueError, match="autocommit"):
         DbApiStore(Autocommit).run_once("evt_1", lambda _: None)
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_work_that_ends_its_transaction_is_told_so(stand: Stand, ends: str) -> None:
+    def work(transaction: Any) -> None:
+        stand.work(EVENT, transaction)
+        getattr(transaction, ends)()
+
+    with pytest.raises(EndedTransaction, match="leave commit and rollback"):
+        stand.store.run_once("evt_1", work)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the attribute is new in Python 3.12")
+def test_sqlite_without_its_legacy_transactions_will_do(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite3"
+    made = stores.dbapi(path)
+    options: dict[str, Any] = {"timeout": 30, "autocommit": False}
+    store = DbApiStore(lambda: sqlite3.connect(path, **options))
+    assert [run(made, store), run(made, store)] == ["new", "duplicate"]
+    assert made.effects() == ["evt_1"]
 
 
 def test_a_receiver_counts_with_the_redis_in_front_of_its_store(stand: Stand) -> None:

@@ -16,7 +16,7 @@ from webhooks_client.receive.positions import FilePositions, Positions, RedisPos
 from webhooks_client.receive.receiver import Answer, Receiver
 from webhooks_client.receive.redis import RedisFront
 from webhooks_client.receive.sequence import Gap, SequenceGuard, missing_from
-from webhooks_client.receive.store import RETENTION_SECONDS, Outcome, Store
+from webhooks_client.receive.store import RETENTION_SECONDS, EndedTransaction, Outcome, Store
 from webhooks_client.receive.verify import VerificationError, sign, verify
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Answer",
     "Counters",
     "DbApiStore",
+    "EndedTransaction",
     "Event",
     "FeedListener",
     "FilePositions",

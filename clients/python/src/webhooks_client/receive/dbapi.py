@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from webhooks_client.receive.store import RETENTION_SECONDS, Outcome, Work
+from webhooks_client.receive.store import RETENTION_SECONDS, EndedTransaction, Outcome, Work
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS {prefix}_receipts"
@@ -53,7 +53,8 @@ class DbApiStore:
             )
             if stored.rowcount != 1:
                 return "duplicate"
-            work(connection)
+            with self.kept_open(connection):
+                work(connection)
         return "new"
 
     def seen(self, key: str) -> bool:
@@ -101,6 +102,8 @@ class DbApiStore:
                 if getattr(connection, "autocommit", False) is True:
                     raise ValueError("A connection in autocommit mode cannot hold the key and the work together.")
                 if is_sqlite(connection):
+                    if connection.in_transaction:  # sqlite3.connect(autocommit=False) has begun one
+                        connection.execute("ROLLBACK")
                     # Takes the write lock at once: two that begin by reading could not both go on to write.
                     connection.execute("BEGIN IMMEDIATE")
                 yield connection
@@ -108,6 +111,16 @@ class DbApiStore:
             except BaseException:
                 connection.rollback()
                 raise
+
+    @contextmanager
+    def kept_open(self, connection: Any) -> Iterator[None]:
+        """Raises EndedTransaction where the transaction of before is over or broken afterwards."""
+        self.execute(connection, "SAVEPOINT {prefix}_work")
+        yield
+        try:
+            self.execute(connection, "RELEASE SAVEPOINT {prefix}_work")
+        except Exception as error:
+            raise EndedTransaction from error
 
     def execute(self, connection: Any, statement: str, *values: Any) -> Any:
         """A statement with `?` for values and `{prefix}` for the tables' beginning; the cursor."""

@@ -9,6 +9,7 @@ dictionary and give it to `Receiver.process_once`, which dedupes:
     receiver = Receiver(secrets, store=store, work=work, hand_over=to_celery(process_webhook))
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -23,6 +24,8 @@ _TABLE = (
     "CREATE INDEX IF NOT EXISTS {prefix}_inbox_due ON {prefix}_inbox (due_at)",
 )
 _LONGEST_WAIT_SECONDS = 3600.0
+# What the column of keys holds.
+_LONGEST_KEY = 255
 
 
 def to_celery(task: Any, **options: Any) -> Callable[[Event], object]:
@@ -39,11 +42,19 @@ class Inbox:
     """A table of events to work off, in the database that holds the keys.
 
     `keep` stores key and event in one transaction, so a duplicate is never kept twice. `work_off` runs the work and
-    marks the event as done in one transaction; run it in a process or thread of your own, as many as you like.
+    marks the event as done in one transaction; run it in a process or thread of your own, as many as you like. `key` is
+    the receiver's, where that has one of its own.
     """
 
-    def __init__(self, store: DbApiStore, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: DbApiStore,
+        *,
+        key: Callable[[Event], str] = lambda event: event.id,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store = store
+        self._key = key
         self._clock = clock
 
     def create_table(self) -> None:
@@ -58,9 +69,13 @@ class Inbox:
                 " ON CONFLICT (key) DO NOTHING"
             )
             now = self._clock()
-            self._store.execute(connection, statement, event.id, json.dumps(dict(event.payload)), now, now)
+            self._store.execute(connection, statement, key, json.dumps(dict(event.payload)), now, now)
 
-        self._store.run_once(f"inbox:{event.id}", insert)
+        key = self._key(event)
+        marked = f"inbox:{key}"
+        if len(marked) > _LONGEST_KEY:
+            marked = f"inbox:sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+        self._store.run_once(marked, insert)
 
     def work_off(self, work: Callable[[Event, Any], object], *, limit: int = 100) -> int:
         """Works off what is due, so many at most; how many were done. A failed one comes again, later each time."""
@@ -73,7 +88,8 @@ class Inbox:
                     if row is None:
                         return done
                     key = row[0]
-                    work(Event.of(json.loads(row[1])), connection)
+                    with self._store.kept_open(connection):
+                        work(Event.of(json.loads(row[1])), connection)
                     statement = "UPDATE {prefix}_inbox SET due_at = NULL, error = NULL WHERE key = ?"
                     self._store.execute(connection, statement, key)
                 done += 1
@@ -105,5 +121,8 @@ class Inbox:
             found = self._store.execute(connection, "SELECT tries FROM {prefix}_inbox WHERE key = ?", key).fetchone()
             tries = int(found[0]) + 1
             due = self._clock() + min(2.0**tries, _LONGEST_WAIT_SECONDS)
-            statement = "UPDATE {prefix}_inbox SET tries = ?, due_at = ?, error = ? WHERE key = ?"
+            # Not where somebody else has taken it since, and was done with it.
+            statement = (
+                "UPDATE {prefix}_inbox SET tries = ?, due_at = ?, error = ? WHERE key = ? AND due_at IS NOT NULL"
+            )
             self._store.execute(connection, statement, tries, due, repr(error)[:500], key)

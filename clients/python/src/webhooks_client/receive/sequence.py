@@ -1,5 +1,6 @@
 """Events of one ordering key in their order, though retries and parallel deliveries bring them out of it."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from webhooks_client.receive.store import SequencedStore
 OnGap = Literal["wait", "skip"]
 Fetch = Callable[[str, int, int], Iterable[Event]]
 
-# So many missing events are fetched at most for one that arrived.
+# So many missing events are applied at most for one that arrived; its next try goes on from there.
 MOST_FETCHED = 1000
 
 
@@ -55,11 +56,11 @@ def missing_from(client: Client, consumer: str) -> Fetch:
     """Gets missing events from the platform, with a consumer's key: `SequenceGuard(store, fetch=missing_from(…))`."""
 
     def fetch(ordering_key: str, after: int, before: int) -> list[Event]:
-        found: list[Event] = []
-        # Newest first, so the wanted ones are together.
+        # Newest first, so the wanted ones are together. Of too many the oldest are kept: they have to be applied first.
+        found: deque[Event] = deque(maxlen=MOST_FETCHED)
         for shown in client.events(consumer=consumer, ordering_key=ordering_key, limit=200):
             sequence = shown["sequence"] or 0
-            if sequence <= after or len(found) >= MOST_FETCHED:
+            if sequence <= after:
                 break
             if sequence < before and shown["data"] is not None:
                 found.append(Event.of(shown))

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from sqlalchemy import BigInteger, Column, Float, MetaData, String, Table, Text, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from webhooks_client.receive.store import RETENTION_SECONDS, Outcome, Work
+from webhooks_client.receive.store import RETENTION_SECONDS, EndedTransaction, Outcome, Work
 
 metadata = MetaData()
 
@@ -50,7 +50,16 @@ class SQLAlchemyStore:
             except IntegrityError:
                 session.rollback()
                 return "duplicate"
+            opened = session.get_transaction()
             work(session)
+            if session.get_transaction() is not opened:
+                raise EndedTransaction
+            try:
+                session.flush()
+                # An error of the database that the work swallowed shows here, and not in the commit.
+                session.execute(select(1))
+            except SQLAlchemyError as error:
+                raise EndedTransaction from error
         return "new"
 
     def seen(self, key: str) -> bool:

@@ -18,6 +18,20 @@ Work = Callable[[Any], object]
 RETENTION_SECONDS = 30 * 86_400
 
 
+class EndedTransaction(Exception):
+    """The work committed, rolled back or broke the transaction that holds its event's key.
+
+    It broke it where it swallowed an error of the database: PostgreSQL then answers COMMIT with ROLLBACK, without an
+    error, so the event would count as done with nothing of it stored.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The work ended or broke its transaction: leave commit and rollback to the store, and put what may fail in "
+            "the database into a savepoint of its own."
+        )
+
+
 class Store(Protocol):
     def run_once(self, key: str, work: Work) -> Outcome: ...
 

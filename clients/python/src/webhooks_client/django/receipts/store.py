@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, connections, transaction
+from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from webhooks_client.django.receipts.models import AppliedSequence, FeedPosition, Receipt
-from webhooks_client.receive.store import RETENTION_SECONDS, Outcome, Work
+from webhooks_client.receive.store import RETENTION_SECONDS, EndedTransaction, Outcome, Work
 
 _FORGET_AT_ONCE = 1000
 
@@ -27,7 +27,15 @@ class DjangoStore:
                     Receipt.objects.using(self._using).create(key=key, received_at=timezone.now())
             except IntegrityError:
                 return "duplicate"
+            savepoint = transaction.savepoint(using=self._using)
             work(None)
+            # Django would roll back at the end of the block, without an error, and so would PostgreSQL.
+            if transaction.get_rollback(using=self._using):
+                raise EndedTransaction
+            try:
+                transaction.savepoint_commit(savepoint, using=self._using)
+            except DatabaseError as error:
+                raise EndedTransaction from error
         return "new"
 
     def seen(self, key: str) -> bool:
