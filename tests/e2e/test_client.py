@@ -5,7 +5,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -75,7 +77,7 @@ def test_listen_brings_each_event_once_over_restarts_of_the_platform_and_of_itse
             stack.wait_ready()
             api.emit(consumer="acme", type="a.b", data={}, id="second")
             receiver.wait_for(2, seconds=60)
-            # Killed before it has written that down, it would bring the second one again, with the same id.
+            # Killed before it has written that down, it would bring the second one again, as attempt 2.
             wait_until(lambda: cursor() not in (None, begun), seconds=60)
             listener.kill()
             listener.wait(10)
@@ -86,6 +88,52 @@ def test_listen_brings_each_event_once_over_restarts_of_the_platform_and_of_itse
             listener.kill()
             listener.wait(10)
     assert ids(receiver.received, SECRET) == ["first", "second", "third"]
+
+
+def test_listen_that_is_killed_in_the_middle_of_an_event_repeats_it_as_attempt_2_and_says_so(
+    acme: Consumer, start_stack: StartStack, tmp_path: Path
+) -> None:
+    stack = start_stack("web")
+    env = {**os.environ, "PYTHONPATH": str(BASE_DIR / "clients" / "python" / "src"), "WEBHOOKS_URL": stack.url}
+    env["WEBHOOKS_KEY"] = keys.issue(role=Role.CONSUMER, consumer=acme)[1]
+    command = [sys.executable, "-m", "webhooks_client.cli", "listen", "--consumer", "acme", "--secret", SECRET]
+    command += ["--state", str(tmp_path / "state.json"), "--from-start", "--forward-to"]
+    seen: list[tuple[str, str]] = []
+    answers = threading.Event()
+
+    class Local(BaseHTTPRequestHandler):
+        """Takes the event in, and answers only when the test says so."""
+
+        def do_POST(self) -> None:
+            verify(self.rfile.read(int(self.headers["Content-Length"])), dict(self.headers), SECRET)
+            seen.append((self.headers["webhook-id"], self.headers["webhook-attempt"]))
+            answers.wait(60)
+            with suppress(OSError):
+                self.send_response(200)
+                self.end_headers()
+
+        def log_message(self, *args: object) -> None: ...
+
+    with client(stack) as api, ThreadingHTTPServer(("127.0.0.1", 0), Local) as local:
+        threading.Thread(target=local.serve_forever, daemon=True).start()
+        command.append(f"http://127.0.0.1:{local.server_address[1]}/")
+        api.emit(consumer="acme", type="a.b", data={}, id="first")
+        api.emit(consumer="acme", type="a.b", data={}, id="second")
+        listener = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: len(seen) == 1, seconds=60)
+            listener.kill()
+            listener.wait(10)
+            answers.set()
+            with (tmp_path / "screen").open("w") as screen:
+                listener = subprocess.Popen(command, env=env, stdout=screen, stderr=screen)
+            wait_until(lambda: len(seen) == 3, seconds=60)
+        finally:
+            listener.kill()
+            listener.wait(10)
+            local.shutdown()
+    assert seen == [("first", "1"), ("first", "2"), ("second", "1")]
+    assert "first was under way when this was stopped: again, as attempt 2" in (tmp_path / "screen").read_text()
 
 
 def test_a_reader_of_the_feed_that_is_killed_ships_every_event_once_and_in_order(

@@ -113,6 +113,35 @@ def test_a_restart_in_the_middle_of_a_page_repeats_and_loses_nothing(make: Make)
     assert (first.ids(), second.ids()) == (["evt_1"], ["evt_2", "evt_3"])
 
 
+def test_what_was_under_way_when_it_was_killed_comes_again_with_its_id_as_attempt_2(
+    make: Make, state_path: Path
+) -> None:
+    first = Local(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        make(Platform([page(1, 2, following="c1")]), first).turn()
+    assert json.loads(state_path.read_text())["forwarding"] == "evt_1"
+    second = Local()
+    make(Platform([page(1, 2, following="c1")]), second).turn()
+    sent = [(request.headers["webhook-id"], request.headers["webhook-attempt"]) for request in second.got]
+    assert sent == [("evt_1", "2"), ("evt_2", "1")]
+
+
+def test_a_state_of_an_earlier_version_is_read(make: Make, state_path: Path) -> None:
+    state_path.parent.mkdir()
+    state_path.write_text(json.dumps({"secret": SECRET, "cursor": "c1", "forwarded": ["evt_1"]}))
+    local = Local()
+    make(Platform([page(1, 2, following="c2")]), local).turn()
+    assert local.ids() == ["evt_2"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_state_that_is_damaged_is_said_to_be(make: Make, state_path: Path, text: str) -> None:
+    state_path.parent.mkdir()
+    state_path.write_text(text)
+    with pytest.raises(ValueError, match="is damaged"):
+        make(Platform([page()]), Local())
+
+
 def test_while_the_platform_is_away_it_tries_again_and_shows_it(make: Make) -> None:
     platform = Platform([httpx.ConnectError("gone"), httpx.ConnectError("gone"), page(1, following="c1")])
     local = Local()
@@ -155,4 +184,10 @@ def test_the_first_time_it_begins_at_the_end(make: Make) -> None:
 def test_the_state_with_its_secret_is_for_nobody_else(make: Make, state_path: Path) -> None:
     make(Platform([page(1, following="c1")]), Local()).turn()
     assert state_path.stat().st_mode & 0o777 == 0o600
-    assert json.loads(state_path.read_text()) == {"secret": SECRET, "cursor": "c1", "forwarded": []}
+    assert json.loads(state_path.read_text()) == {
+        "secret": SECRET,
+        "cursor": "c1",
+        "forwarded": [],
+        "forwarding": None,
+        "attempt": 0,
+    }

@@ -1,7 +1,8 @@
 """`webhooks listen`: a consumer's events at a local port, without a public address.
 
-It long-polls the feed, and sends each event to the local URL as the platform would, signed with a local secret. What
-was forwarded is written down after each event, so a restart goes on where it was.
+It long-polls the feed, and sends each event to the local URL as the platform would, signed with a local secret. Each
+event is written down before it is forwarded and after it was answered, so a restart goes on where it was. Killed in
+between, nobody knows whether it arrived: it is forwarded again with the same id, as attempt 2, and the screen says so.
 """
 
 import argparse
@@ -32,12 +33,15 @@ _LOCAL_TIMEOUT_SECONDS = 10.0
 
 @dataclass
 class State:
-    """What is written down: the secret, the start of the current page, and what of that page was forwarded."""
+    """What is written down: the secret, the start of the current page, what of that page was forwarded, and what is
+    being forwarded, with the number of the attempt."""
 
     path: Path
     secret: str = ""
     cursor: str | None = None
     forwarded: list[str] = field(default_factory=list)
+    forwarding: str | None = None
+    attempt: int = 0
     started: bool = False
 
     @classmethod
@@ -46,12 +50,28 @@ class State:
             kept = json.loads(path.read_text())
         except FileNotFoundError:
             return cls(path)
-        return cls(path, kept["secret"], kept["cursor"], kept["forwarded"], started=True)
+        except ValueError:
+            kept = None
+        if not isinstance(kept, dict):
+            raise ValueError(f"{path} is damaged. Delete it to begin anew, at the end of the feed.")
+        return cls(path, **kept, started=True)
+
+    def begins(self, event_id: str) -> int:
+        """Written down before the event goes out; which attempt this is."""
+        self.attempt = self.attempt + 1 if self.forwarding == event_id else 1
+        self.forwarding = event_id
+        self.save()
+        return self.attempt
+
+    def ended(self, event_id: str) -> None:
+        self.forwarded.append(event_id)
+        self.forwarding, self.attempt = None, 0
+        self.save()
 
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(".new")
-        kept = {"secret": self.secret, "cursor": self.cursor, "forwarded": self.forwarded}
+        kept = {name: getattr(self, name) for name in ("secret", "cursor", "forwarded", "forwarding", "attempt")}
         # Whole or not at all, and for nobody else's eyes.
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(kept, file)
@@ -102,8 +122,6 @@ class Listener:
         for event in page.events:
             if event["id"] not in self._state.forwarded:
                 self._forward(event)
-                self._state.forwarded.append(event["id"])
-                self._state.save()
                 count += 1
         if page.more:
             self._state.cursor, self._state.forwarded = page.cursor, []
@@ -114,10 +132,14 @@ class Listener:
         return count
 
     def _forward(self, event: Mapping[str, Any]) -> None:
+        attempt = self._state.begins(event["id"])
+        if attempt > 1:
+            self._screen.note(f"{event['id']} was under way when this was stopped: again, as attempt {attempt}")
         body = json.dumps(wire_body(event), ensure_ascii=False, separators=(",", ":")).encode()
         while True:
             now = int(time.time())
             headers = sign(body, secret=self._state.secret, event_id=event["id"], timestamp=now, scheme=self._scheme)
+            headers["webhook-attempt"] = str(attempt)
             begun = time.monotonic()
             try:
                 answer = self._local.post(self._forward_to, content=body, headers=headers)
@@ -130,6 +152,7 @@ class Listener:
             else:
                 self._show(event, answer.status_code, answer.text[:200], begun)
             self._failures = 0
+            self._state.ended(event["id"])
             return
 
     def _show(self, event: Mapping[str, Any], status: int, text: str, begun: float) -> None:
