@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from webhooks_client import Retries, Unavailable
+from webhooks_client import Refused, Retries, Unavailable, Unreachable
 
 from tests.platform import Platform, accept_batch, problem
 
@@ -71,6 +71,41 @@ def test_a_batch_that_the_platform_finds_too_large_is_halved_in_order(refusal: h
     results = list(platform.client().emit_many(events(5)))
     assert [result.item["id"] for result in results] == ["n-0", "n-1", "n-2", "n-3", "n-4"]
     assert sent_ids(platform)[1:] == [["n-0", "n-1"], ["n-2", "n-3", "n-4"], ["n-2"], ["n-3", "n-4"]]
+
+
+def test_one_event_that_makes_the_whole_batch_unreadable_is_refused_and_the_others_go() -> None:
+    # As the platform answers to a NUL, an integer of more than 64 bits, or too deep a nesting in any of them.
+    def reads(request: httpx.Request) -> httpx.Response:
+        return problem(400, "invalid_json") if b"n-3" in request.content else accept_batch(request)
+
+    platform = Platform([reads])
+    results = list(platform.client().emit_many(events(5)))
+    assert [result.status for result in results] == ["accepted", "accepted", "accepted", "refused", "accepted"]
+    assert (results[3].problem or {})["code"] == "invalid_json"
+    assert sent_ids(platform)[1:] == [["n-0", "n-1"], ["n-2", "n-3", "n-4"], ["n-2"], ["n-3", "n-4"], ["n-3"], ["n-4"]]
+
+
+def test_one_event_that_no_batch_can_hold_is_refused_and_the_others_go() -> None:
+    def judge(request: httpx.Request) -> httpx.Response:
+        return problem(413, "payload_too_large") if b"n-0" in request.content else accept_batch(request)
+
+    results = list(Platform([judge]).client().emit_many(events(2)))
+    assert [(result.status, result.stored) for result in results] == [("refused", False), ("accepted", True)]
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(400, text="<h1>Bad request</h1>"), problem(403, "forbidden")])
+def test_a_refusal_that_is_not_about_the_events_refuses_none_of_them(answer: httpx.Response) -> None:
+    platform = Platform([answer])
+    with pytest.raises(Refused):
+        list(platform.client().emit_many(events(2)))
+    assert len(platform.requests) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_an_answer_without_a_result_for_each_event_counts_for_none(count: int) -> None:
+    results = [{"status": "accepted", "event": {"id": "x"}}] * count
+    with pytest.raises(Unreachable, match="not the platform's"):
+        list(Platform([httpx.Response(202, json={"results": results})]).client().emit_many(events(2)))
 
 
 def test_refusals_and_duplicates_are_results_of_their_own() -> None:

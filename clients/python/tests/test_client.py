@@ -256,3 +256,16 @@ def test_the_key_does_not_show() -> None:
     with pytest.raises(Unreachable) as caught:
         emit(Platform([REFUSED_CONNECTION]).client(retries=Retries(tries=1)))
     assert "Bearer" not in json.dumps(str(caught.value))
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'{"id": 5}', b"<html>"])
+def test_an_answer_that_is_no_event_does_not_count_as_accepted(content: bytes) -> None:
+    with pytest.raises(Unreachable, match="not the platform's"):
+        Platform([httpx.Response(200, content=content)]).client().emit(consumer="acme", type="a.b", data={})
+
+
+def test_an_answer_that_cannot_be_unpacked_is_asked_for_again() -> None:
+    broken = httpx.DecodingError("not gzip")
+    platform = Platform([broken, httpx.Response(202, json={"id": "evt_1"})])
+    assert platform.client().emit(consumer="acme", type="a.b", data={})["id"] == "evt_1"
+    assert len(set(platform.keys())) == 1

@@ -30,9 +30,9 @@ async function* sendBatch(batch, post) {
         yield item.body === undefined ? notJson(item) : { item: item.given, ...following.next().value };
     }
 }
-/** Whether a refusal is about what the request held. Others (a redirect, a proxy) fit every request. */
+/** Whether a refusal is about what the batch held. Others (a redirect, a proxy's page) fit every batch. */
 function isAboutItems(error) {
-    return error.status === 413 || error.status === 400;
+    return error.status === 413 || error.code === 'invalid' || error.code === 'invalid_json';
 }
 async function* split(items, limits) {
     const around = '{"events":[]}'.length;

@@ -57,9 +57,9 @@ async function* sendBatch(batch: Item[], post: Post): AsyncGenerator<Result> {
   }
 }
 
-/** Whether a refusal is about what the request held. Others (a redirect, a proxy) fit every request. */
+/** Whether a refusal is about what the batch held. Others (a redirect, a proxy's page) fit every batch. */
 function isAboutItems(error: Refused): boolean {
-  return error.status === 413 || error.status === 400;
+  return error.status === 413 || error.code === 'invalid' || error.code === 'invalid_json';
 }
 
 async function* split(items: Iterable<NewEvent> | AsyncIterable<NewEvent>, limits: Limits): AsyncGenerator<Item[]> {

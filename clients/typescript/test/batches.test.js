@@ -64,6 +64,17 @@ test('a batch that is too large is halved, down to the one event that is refused
   assert.deepEqual(sizes(platform), [4, 2, 2, 1, 1]);
 });
 
+test('one event that makes the whole batch unreadable is refused, and the others go', async () => {
+  const judge = (init) => (init.body.includes('"number":1') ? problem(400, 'invalid_json') : accepts(init));
+  const results = await all(new Platform(judge, judge, judge).client().emitMany(items(2)));
+  assert.deepEqual(results.map(({ status }) => status), ['accepted', 'refused']);
+  assert.equal(results[1].problem.code, 'invalid_json');
+});
+
+test('a proxy\'s 400 refuses no event', async () => {
+  await assert.rejects(all(new Platform(new Response('<h1>Bad request</h1>', { status: 400 })).client().emitMany(items(2))), Invalid);
+});
+
 test('a refusal that is not about the events ends it', async () => {
   await assert.rejects(all(new Platform(problem(301, 'moved')).client().emitMany(items(2))), Invalid);
 });

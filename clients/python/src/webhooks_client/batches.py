@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from webhooks_client.errors import Refused
+from webhooks_client.errors import Refused, Unreachable
 from webhooks_client.protocol import Call, encode, post
 from webhooks_client.types import Event, NewEvent
 
 # The platform's defaults. Where it was given smaller ones, a batch that it finds too large is halved.
 MAX_EVENTS = 1000
 MAX_BYTES = 8 * 1024 * 1024
+# Refusals of a whole batch that are about what it holds; one event of it may be at fault. Others (a redirect, a proxy's
+# page, a key that was revoked) fit every batch.
+_ABOUT_EVENTS = frozenset(["invalid", "invalid_json"])
 _BEFORE, _BETWEEN, _AFTER = b'{"events":[', b",", b"]}"
 
 
@@ -68,16 +71,22 @@ class Batches:
         return all(item.body is None for item in self._current)
 
     def answered(self, results: list[dict[str, Any]]) -> list[Result]:
+        sent = sum(item.body is not None for item in self._current)
+        if len(results) != sent:
+            raise Unreachable(f"The answer has {len(results)} results for {sent} events: it is not the platform's.")
         answers = iter(results)
         return [_result(item, None if item.body is None else next(answers)) for item in self._current]
 
-    def refused(self, error: Refused) -> None:
-        """Halves a batch that was too large, nothing of which was stored; raises any other refusal again."""
-        too_many = error.status == 400 and any(each.get("pointer") == "/events" for each in error.errors)
-        if len(self._current) < 2 or not (error.status == 413 or too_many):
+    def refused(self, error: Refused) -> list[Result]:
+        """Halves a batch that was refused as a whole, nothing of which was stored, down to the one event at fault. That
+        is then refused for itself. Raises any other refusal again."""
+        if not (error.status == 413 or error.code in _ABOUT_EVENTS):
             raise error
+        if len(self._current) == 1:
+            return [Result(self._current[0].given, "refused", problem=error.document)]
         middle = len(self._current) // 2
         self._waiting.extendleft([self._current[middle:], self._current[:middle]])
+        return []
 
 
 def _encoded(item: NewEvent | Mapping[str, Any]) -> _Item:

@@ -64,7 +64,7 @@ def emit(
         "occurred_at": _time(occurred_at),
         "ordering_key": ordering_key,
     }
-    return post("events/", _same, _given(event), idempotency_key=idempotency_key)
+    return post("events/", _stored, _given(event), idempotency_key=idempotency_key)
 
 
 def event(id: str, *, consumer: str | None = None) -> Call[Event]:
@@ -299,6 +299,13 @@ def cancel_replay(id: str, *, why: str | None = None) -> Call[Replay]:
 
 
 def _same(document: Any) -> Any:
+    return document
+
+
+def _stored(document: Any) -> Any:
+    """An event that was stored has an id; an empty answer of somebody in between has none."""
+    if not isinstance(document["id"], str):
+        raise TypeError("The answer is no event.")
     return document
 
 

@@ -103,7 +103,7 @@ class Client:
         while True:
             try:
                 response = self._http.request(**_request(call, self._timeout))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 verdict: Any = tries.unanswered(error)
             else:
                 verdict = tries.answered(Answer(response.status_code, response.headers, response.content))
@@ -119,7 +119,7 @@ class Client:
             try:
                 answer = [] if batches.is_empty() else self.send(call)
             except Refused as error:
-                batches.refused(error)
+                yield from batches.refused(error)
             else:
                 yield from batches.answered(answer)
 
@@ -206,7 +206,7 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.request(**_request(call, self._timeout))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 verdict: Any = tries.unanswered(error)
             else:
                 verdict = tries.answered(Answer(response.status_code, response.headers, response.content))
@@ -221,10 +221,11 @@ class AsyncClient:
             try:
                 answer = [] if batches.is_empty() else await self.send(call)
             except Refused as error:
-                batches.refused(error)
+                results = batches.refused(error)
             else:
-                for result in batches.answered(answer):
-                    yield result
+                results = batches.answered(answer)
+            for result in results:
+                yield result
 
     async def feed(
         self, consumer: str, *, cursor: str | None = None, undelivered: bool | None = None

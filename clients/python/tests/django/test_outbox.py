@@ -179,6 +179,35 @@ def test_the_loop_backs_off_while_the_platform_is_away_and_then_goes_on(outbox: 
     assert outbox.states() == [("n-1", "accepted")]
 
 
+def test_the_loop_outlives_a_database_that_is_away(outbox: Any) -> None:
+    from django.db import OperationalError, connection
+
+    write("n-1")
+    pauses: list[float] = []
+    platform = Platform([accept_batch])
+
+    def away(execute: Any, *arguments: Any) -> Any:
+        if not pauses:
+            raise OperationalError("server closed the connection unexpectedly")
+        return execute(*arguments)
+
+    with connection.execute_wrapper(away):
+        outbox.module.run(platform.client(), stopped=lambda: len(pauses) == 2, sleep=pauses.append, idle_seconds=1)
+    assert 1 <= pauses[0] <= 2
+    assert outbox.states() == [("n-1", "accepted")]
+
+
+def test_an_event_that_makes_its_batch_unreadable_holds_nobody_up(outbox: Any) -> None:
+    write("n-1", "n-2", "n-3")
+
+    def reads(request: httpx.Request) -> httpx.Response:
+        return problem(400, "invalid_json") if b"n-2" in request.content else accept_batch(request)
+
+    sent = outbox.module.send_all(Platform([reads]).client())
+    assert (sent.accepted, sent.refused) == (2, 1)
+    assert outbox.states() == [("n-1", "accepted"), ("n-2", "refused"), ("n-3", "accepted")]
+
+
 def test_a_second_relay_waits_while_one_is_at_work_and_takes_over_when_it_is_gone(outbox: Any) -> None:
     from webhooks_client.django.outbox.models import RelayLease
 

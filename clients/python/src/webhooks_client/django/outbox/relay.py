@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connections, transaction
 from django.utils import timezone
 
 from webhooks_client import Client, Result, WebhooksError
@@ -85,7 +85,7 @@ def run(
     retention_seconds: float = RETENTION_SECONDS,
     using: str = "default",
 ) -> None:
-    """Until `stopped`. While the platform is away, it waits longer each time, up to a minute."""
+    """Until `stopped`. While the platform or the database is away, it waits longer each time, up to a minute."""
     failures = 0
     cleaned_at = float("-inf")
     while not stopped():
@@ -94,10 +94,13 @@ def run(
             if time.monotonic() - cleaned_at > _CLEAN_UP_EVERY_SECONDS:
                 clean_up(older_than_seconds=retention_seconds, using=using)
                 cleaned_at = time.monotonic()
-        except WebhooksError as error:
+        except (WebhooksError, OperationalError, InterfaceError) as error:
             failures += 1
-            pause = min(_LONGEST_PAUSE_SECONDS, idle_seconds * 2**failures) * random.uniform(0.5, 1.0)
-            logger.warning("The platform is not to be had (%s); next try in %.1f s.", error, pause)
+            pause = min(_LONGEST_PAUSE_SECONDS, idle_seconds * 2 ** min(failures, 16)) * random.uniform(0.5, 1.0)
+            away = "platform" if isinstance(error, WebhooksError) else "database"
+            logger.warning("The %s is not to be had (%s); next try in %.1f s.", away, error, pause)
+            # A connection that has broken makes way for a new one.
+            connections[using].close_if_unusable_or_obsolete()
             sleep(pause)
             continue
         failures = 0
