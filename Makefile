@@ -92,6 +92,19 @@ format: $(VENV)/.installed-dev ## let ruff tidy the code, and djlint the templat
 
 install: $(VENV)/.installed-dev ## a virtual environment with everything for development
 
+# What the broker carries, and what breaks beneath it.
+BROKER_TESTS := tests/faults tests/e2e/test_emit_over_http.py tests/integration/deliveries/test_bell.py \
+	tests/integration/deliveries/test_deliver.py tests/integration/deliveries/upkeep/test_heartbeat.py
+
+.PHONY: test-rabbitmq test-pgbouncer
+test-rabbitmq: $(VENV)/.installed-dev ## delivery and fault tests with RabbitMQ as the broker (needs rabbitmq-server)
+	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { echo "On Debian and Ubuntu: apt install rabbitmq-server" >&2; exit 1; }
+	@TEST_BROKER=rabbitmq $(RUN) -m pytest $(STACKS) $(or $(ONLY),$(BROKER_TESTS))
+
+test-pgbouncer: $(VENV)/.installed-dev ## every test through PgBouncer in transaction mode (needs pgbouncer); ONLY=tests/integration
+	@test -x /usr/sbin/pgbouncer || { echo "On Debian and Ubuntu: apt install pgbouncer" >&2; exit 1; }
+	@TEST_POOLER=pgbouncer $(RUN) -m pytest --reuse-db $(STACKS) $(or $(ONLY),tests/unit tests/integration tests/e2e tests/faults)
+
 .PHONY: client-package client-typescript effects
 client-typescript: ## generate, compile and test the TypeScript client, after a change of it or of the API (needs npm)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test --silent

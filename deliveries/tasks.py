@@ -24,7 +24,7 @@ from django.conf import settings
 from deliveries import bell, replay, sweep
 from deliveries.deliver import Options, Pump
 from deliveries.health.breaker import Breaker
-from deliveries.pump import database, process
+from deliveries.pump import database, held_messages, process
 from deliveries.pump.pool import Pool
 from deliveries.pump.transport import GuardedTransport
 from deliveries.replaying import results
@@ -159,7 +159,7 @@ def put_back_of_ended_leases() -> None:
 
 async def _recover_lost(*, believes: Callable[[], bool]) -> list[UUID]:
     """Returns the endpoints with something to send, if anything was lost."""
-    async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+    async with await psycopg.AsyncConnection.connect(database.conninfo(), **database.session()) as connection:
         schedule = settings.DELIVERY_RETRY_SCHEDULE
         recovered = await sweep.recover_lost(connection, schedule=schedule, breaker=breaker(), believes=believes)
         return await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT) if recovered else []
@@ -286,3 +286,6 @@ def _begin_heartbeat(sender: Any, **_: Any) -> None:
 @worker_shutting_down.connect
 def _stop_pump(**_: Any) -> None:
     engine().stop()
+
+
+held_messages.acknowledge_in_time()

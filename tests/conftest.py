@@ -188,7 +188,7 @@ class PumpRunner:
 
 def successes() -> int:
     """Attempts that were answered with a 2xx, so far."""
-    with psycopg.connect(database.conninfo(), autocommit=True) as connection:
+    with psycopg.connect(database.conninfo(), **database.session()) as connection:
         row = connection.execute("SELECT count(*) FROM deliveries_attempt WHERE status_code BETWEEN 200 AND 299")
         return int((row.fetchone() or [0])[0])
 

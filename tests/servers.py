@@ -5,6 +5,9 @@ A pytest plugin (`-p tests.servers`), not a conftest: pytest-django reads the se
 In a parallel run (`pytest -n auto`) each worker process starts a PostgreSQL and a Valkey of its own, so no test sees
 the rows, locks, connections or messages of a test beside it. A run on servers that were named is serial: there is one
 of each.
+
+TEST_BROKER=rabbitmq gives Celery a RabbitMQ, TEST_POOLER=pgbouncer puts a PgBouncer in front of PostgreSQL
+(`make test-rabbitmq`, `make test-pgbouncer`).
 """
 
 import base64
@@ -22,6 +25,11 @@ _UNSAFE_AND_QUICK = {"fsync": "off", "full_page_writes": "off"}
 _NAMED = {name for name in ("DATABASE_URL", "REDIS_URL") if name in os.environ}
 # Tests wait more than they compute, so one worker for each core leaves the cores idle part of the time.
 _MOST_WORKERS = 8
+_ON_RABBITMQ = os.environ.get("TEST_BROKER") == "rabbitmq"
+THROUGH_PGBOUNCER = os.environ.get("TEST_POOLER") == "pgbouncer"
+
+# For tests that make a state of a session: through a pooler, somebody else would have it next.
+needs_session = pytest.mark.skipif(THROUGH_PGBOUNCER, reason="says SET to a session, or ends one: a pooler has none")
 
 
 def _set_environment() -> Path:
@@ -35,6 +43,11 @@ def _set_environment() -> Path:
     os.environ["LOG_LEVEL"] = "WARNING"
     folder = Path(_running.enter_context(tempfile.TemporaryDirectory(prefix="wh", ignore_cleanup_errors=True)))
     folder = folder.resolve()
+    if THROUGH_PGBOUNCER:
+        from tests.pgbouncer import pooled_url
+
+        os.environ["DATABASE_TRANSACTION_POOLING"] = "true"
+        os.environ.setdefault("DATABASE_URL", pooled_url(folder))
     os.environ.setdefault("DATABASE_URL", addresses.database_url(folder))
     os.environ.setdefault("REDIS_URL", addresses.redis_url(folder))
     return folder
@@ -80,6 +93,15 @@ def _start_servers() -> None:
         return
     folder = _running.enter_context(claim(_FOLDER))
     if "DATABASE_URL" not in _NAMED:
-        _running.enter_context(embedded_postgres(folder, settings=_UNSAFE_AND_QUICK))
+        postgres = _running.enter_context(embedded_postgres(folder, settings=_UNSAFE_AND_QUICK))
+        if THROUGH_PGBOUNCER:
+            from tests.pgbouncer import running_pgbouncer
+
+            _running.enter_context(running_pgbouncer(folder, postgres_url=postgres.url))
     if "REDIS_URL" not in _NAMED:
         _running.enter_context(embedded_valkey(folder))
+    if _ON_RABBITMQ:
+        from tests.rabbitmq import running_rabbitmq
+
+        # Before the settings are read: pytest-django reads them after this hook.
+        os.environ["CELERY_BROKER_URL"] = _running.enter_context(running_rabbitmq(_FOLDER)).url

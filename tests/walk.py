@@ -63,7 +63,7 @@ def accept(
 
 
 def connect() -> Awaitable[AsyncConnection]:
-    return psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True)
+    return psycopg.AsyncConnection.connect(database.conninfo(), **database.session())
 
 
 def with_connection(run: Callable[[AsyncConnection], Awaitable[T]]) -> T:

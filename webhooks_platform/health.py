@@ -1,4 +1,5 @@
-"""`/healthz`: this process is alive. `/readyz`: the database and the broker answer too.
+"""`/healthz`: this process is alive. `/readyz`: the database and the broker answer too, and Redis where it is not the
+broker.
 
 `/readyz` also says by how many seconds the clock of this process or of a worker differs from the database's, where that
 is more than one. That alone makes nobody unready: everything is due by the database's clock.
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import orjson
+from celery import current_app
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 
@@ -27,6 +29,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def readyz(request: HttpRequest) -> HttpResponse:
     checks = {"database": _answers(_ask_database), "broker": _answers(_ask_broker)}
+    if _is_another_broker():
+        checks["redis"] = _answers(_ask_redis)
     ready = all(checks.values())
     body = {"status": "ok" if ready else "unavailable", **{name: "ok" if ok else "down" for name, ok in checks.items()}}
     if checks["database"]:
@@ -58,7 +62,20 @@ def worst_clock(read_clock: Callable[[], float] = time.time) -> float:
     return max([own, (behind_ms or 0) / 1000, (ahead_ms or 0) / 1000], key=abs)
 
 
+def _is_another_broker() -> bool:
+    return not current_app.conf.broker_url.startswith(("redis", "unix"))
+
+
 def _ask_broker() -> None:
+    if _is_another_broker():
+        # Given up after CELERY_BROKER_CONNECTION_TIMEOUT.
+        with current_app.connection_for_write() as broker:
+            broker.connect()
+    else:
+        _ask_redis()
+
+
+def _ask_redis() -> None:
     client = bell.connect()
     try:
         client.ping()

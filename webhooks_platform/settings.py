@@ -120,6 +120,14 @@ DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_ur
 if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     # The same, but nobody waits for ever for a server that is frozen.
     DATABASES["default"]["ENGINE"] = "webhooks_platform.postgresql"
+# True: PgBouncer in transaction mode stands between us and PostgreSQL, and nothing is kept in a session. The role's own
+# lock_timeout then stands for DATABASE_LOCK_TIMEOUT_MS (docs/deploying.md).
+DATABASE_TRANSACTION_POOLING = env.bool("DATABASE_TRANSACTION_POOLING", default=False)
+# A statement that was run so often is prepared; 0: never. Through PgBouncer 0, unless it is 1.21 or later and has
+# max_prepared_statements.
+DATABASE_PREPARE_THRESHOLD = env.int("DATABASE_PREPARE_THRESHOLD", default=0 if DATABASE_TRANSACTION_POOLING else 3)
+# How long a request or a migration waits for somebody else's lock (milliseconds).
+DATABASE_LOCK_TIMEOUT_MS = env.int("DATABASE_LOCK_TIMEOUT_MS", default=2000)
 # How long a web process waits for the answer to a statement before the caller hears 503 (seconds). 0: for ever.
 DATABASE_ANSWER_SECONDS = env.float("DATABASE_ANSWER_SECONDS", default=8)
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
@@ -138,13 +146,14 @@ DATABASES["default"]["OPTIONS"] = (
     | DATABASES["default"].get("OPTIONS", {})
     | {
         # Parameters travel apart from the statement, in binary where that is shorter, and repeated statements are
-        # prepared. Behind PgBouncer older than 1.21 in transaction mode, set DATABASE_PREPARE_THRESHOLD=0.
+        # prepared.
         "server_side_binding": True,
-        "prepare_threshold": env.int("DATABASE_PREPARE_THRESHOLD", default=3) or None,
-        # No request and no migration waits long for somebody else's lock (milliseconds).
-        "options": f"-c lock_timeout={env.int('DATABASE_LOCK_TIMEOUT_MS', default=2000)}",
+        "prepare_threshold": DATABASE_PREPARE_THRESHOLD or None,
+        # No request and no migration waits long for somebody else's lock (milliseconds). A pooler passes it to nobody.
+        **({} if DATABASE_TRANSACTION_POOLING else {"options": f"-c lock_timeout={DATABASE_LOCK_TIMEOUT_MS}"}),
     }
 )
+DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = DATABASE_TRANSACTION_POOLING
 REDIS_URL = env.str("REDIS_URL", default=addresses.redis_url(BASE_DIR / ".data"))
 # How long an emit may wait for Redis before it goes on without (seconds). The sweep finds what the bell missed.
 REDIS_TIMEOUT_SECONDS = env.float("REDIS_TIMEOUT_SECONDS", default=0.2)
@@ -168,6 +177,8 @@ CELERY_DB_REUSE_MAX = 2**31
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # No message is precious: publishing fails fast, and the sweep makes up for it.
 CELERY_TASK_PUBLISH_RETRY = False
+# RabbitMQ need not write them to its disk.
+CELERY_TASK_DEFAULT_DELIVERY_MODE = "transient"
 CELERY_BROKER_CONNECTION_TIMEOUT = 1.0
 # Redis alone knows these. A worker asks for messages for a second at a time, so an answer takes longer than that.
 CELERY_BROKER_TRANSPORT_OPTIONS = (

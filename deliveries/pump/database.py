@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
+from psycopg.pq import TransactionStatus
 
 from deliveries.pump.pool import Pool
 from subscriptions.limits.answer_deadline import AsyncBoundedConnection
@@ -41,11 +43,28 @@ def session() -> dict[str, Any]:
 
 
 def new_pool() -> Pool:
-    return Pool(partial(AsyncBoundedConnection.connect, impatient_conninfo(), **session()))
+    kind = ImpatientConnection if settings.DATABASE_TRANSACTION_POOLING else AsyncBoundedConnection
+    return Pool(partial(kind.connect, impatient_conninfo(), **session()))
+
+
+class ImpatientConnection(AsyncBoundedConnection):
+    """For pumps behind a pooler, which keeps no session: each statement sent alone brings its own limit along.
+
+    Both go out together, so it costs no round trip.
+    """
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> psycopg.AsyncCursor[Any]:
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            return await super().execute(query, params, **options)
+        async with self.pipeline(), self.transaction():
+            await super().execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}")
+            return await super().execute(query, params, **options)
 
 
 def impatient_conninfo() -> str:
     """For pumps: many endpoints' outcomes wait beside the one whose row somebody holds."""
+    if settings.DATABASE_TRANSACTION_POOLING:
+        return conninfo()
     options = conninfo_to_dict(conninfo()).get("options") or ""
     return make_conninfo(conninfo(), options=f"{options} -c lock_timeout={_LOCK_TIMEOUT_MS}".strip())
 

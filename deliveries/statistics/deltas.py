@@ -38,7 +38,7 @@ def count(counter: str, label: str) -> None:
 
 def write(counts: Mapping[tuple[str, str], int]) -> None:
     """For the thread that writes what was counted in memory: on a connection of its own, for a moment."""
-    with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=5) as own:
+    with psycopg.connect(database.conninfo(), **database.session(), connect_timeout=5) as own:
         own.execute(APPEND, columns(counts))
 
 

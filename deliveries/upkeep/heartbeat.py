@@ -84,7 +84,7 @@ def _run(name: str, put_back: Callable[[], None]) -> None:
     while not _ended.is_set():
         # One connection for as long as it lasts: a new one each time would be most of what an idle worker costs.
         try:
-            with psycopg.connect(database.conninfo(), autocommit=True, connect_timeout=3) as connection:
+            with psycopg.connect(database.conninfo(), **database.session(), connect_timeout=3) as connection:
                 _beat_until_ended(connection, name, put_back)
                 connection.execute(SAY_GOODBYE, {"name": name})
         except psycopg.Error as error:  # A database that is away has louder messengers.

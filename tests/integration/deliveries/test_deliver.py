@@ -39,6 +39,7 @@ from subscriptions.models import Consumer, Lane
 from tests.conftest import Api, PumpRunner
 from tests.local import free_port
 from tests.receiver import Received, Receiver, Reply, running_receiver
+from tests.servers import needs_session
 from tests.walk import accept, answering, new_endpoint, pass_time, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -164,7 +165,7 @@ async def running_pumps(
     async with AsyncExitStack() as stack:
         running = {}
         for _ in range(count):
-            pool = Pool(partial(connection_class.connect, database.conninfo(), autocommit=True))
+            pool = Pool(partial(connection_class.connect, database.conninfo(), **database.session()))
             client = redis.asyncio.Redis.from_url(redis_url or settings.REDIS_URL, socket_timeout=5)
             carrier = transport or GuardedTransport(policy=policy())
             for resource in (pool, client, carrier):
@@ -476,7 +477,7 @@ def test_f_a_claim_whose_answer_is_lost_goes_out_again_although_its_worker_lives
                     raise psycopg.OperationalError("the connection is gone")
 
     async def main() -> None:
-        pool = LosesAnAnswer(partial(psycopg.AsyncConnection.connect, database.conninfo(), autocommit=True))
+        pool = LosesAnAnswer(partial(psycopg.AsyncConnection.connect, database.conninfo(), **database.session()))
         client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_timeout=5)
         options = replace(tasks.options(), idle_seconds=60, sweep_seconds=0.05, renew_seconds=0.1)
         async with pool, client, answering(200) as transport, asyncio.timeout(60):
@@ -495,6 +496,7 @@ def test_f_a_claim_whose_answer_is_lost_goes_out_again_although_its_worker_lives
     assert Lease.objects.count() == 0
 
 
+@needs_session
 def test_f_a_server_that_takes_no_writes_any_more_is_left_for_its_successor(acme: Consumer) -> None:
     """A primary that was demoted in place looks healthy to a pool, and would be asked for an hour."""
     made: list[psycopg.AsyncConnection] = []

@@ -22,6 +22,7 @@ from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
 from tests.conftest import Api
 from tests.emitting import BATCH, EVENT, emit_at_once, emit_of, new_event, statements_of
 from tests.local import wait_until
+from tests.servers import needs_session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -435,6 +436,7 @@ def test_a_batch_with_one_event_unlike_the_others_is_accepted_once(
 # ── The database ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@needs_session
 @pytest.mark.parametrize(("path", "body"), [("events/", EVENT), ("events/batch/", BATCH)])
 def test_a_database_that_does_not_answer_is_a_503_that_says_so(
     path: str, body: dict[str, Any], known: tuple[Api, ApiKey]
@@ -452,12 +454,13 @@ def test_a_database_that_does_not_answer_is_a_503_that_says_so(
     assert Event.objects.count() == 3
 
 
+@needs_session
 @pytest.mark.parametrize(("path", "body", "count"), [("events/", EVENT, 1), ("events/batch/", BATCH, 2)])
 def test_a_connection_that_died_while_it_was_idle_is_replaced_without_a_word(
     path: str, body: dict[str, Any], count: int, known: tuple[Api, ApiKey]
 ) -> None:
     api, _ = known
-    with psycopg.connect(database.conninfo(), autocommit=True) as other:
+    with psycopg.connect(database.conninfo(), **database.session()) as other:
         # Waits until the process is gone.
         other.execute("SELECT pg_terminate_backend(%s, 30000)", [connection.connection.info.backend_pid])
     answer = api.post(path, body)

@@ -29,6 +29,7 @@ from tests.conftest import Api, PumpRunner
 from tests.ledger import ledger
 from tests.local import wait_until
 from tests.receiver import Receiver
+from tests.servers import needs_session
 
 pytestmark = pytest.mark.django_db
 # For what other connections must see. (Whatever asks for the pump is committed as well.)
@@ -734,6 +735,7 @@ def waits_for_a_lock(holder: "psycopg.Connection") -> bool:
     return bool(holder.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall())
 
 
+@needs_session
 @committed
 def test_a_database_that_takes_no_writes_is_a_503_that_says_so(producer: Api, acme: Consumer) -> None:
     with connection.cursor() as cursor:

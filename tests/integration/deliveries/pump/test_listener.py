@@ -123,7 +123,7 @@ def test_nobody_asks_redis_while_holding_a_database_connection(redis_client: Any
     asked: list[tuple[str, int]] = []
 
     async def main() -> None:
-        pool = CountingPool(partial(psycopg.AsyncConnection.connect, database.conninfo(), autocommit=True))
+        pool = CountingPool(partial(psycopg.AsyncConnection.connect, database.conninfo(), **database.session()))
 
         class Watched(redis.asyncio.Redis):
             async def execute_command(self, *arguments: Any, **options: Any) -> Any:

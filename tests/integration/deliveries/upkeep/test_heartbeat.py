@@ -38,7 +38,7 @@ def lease_of(identity: str) -> UUID:
 
 
 def end_leases() -> int:
-    with psycopg.connect(database.conninfo(), autocommit=True) as connection:
+    with psycopg.connect(database.conninfo(), **database.session()) as connection:
         return end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead)
 
 
@@ -96,7 +96,7 @@ def test_leases_of_the_living_and_of_other_machines_stay(acme: Consumer) -> None
 
 def test_where_processes_cannot_be_told_apart_no_lease_ends_early() -> None:
     lease_of("")
-    with psycopg.connect(database.conninfo(), autocommit=True) as connection:
+    with psycopg.connect(database.conninfo(), **database.session()) as connection:
         assert end_leases_of_the_dead(connection, place="", is_dead=lambda known: True) == 0
 
 
@@ -107,7 +107,7 @@ def test_where_processes_cannot_be_told_apart_no_lease_ends_early() -> None:
 def test_a_worker_whose_clock_differs_says_so_in_log_row_readyz_and_console(
     ahead_seconds: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with psycopg.connect(database.conninfo(), autocommit=True) as connection, caplog.at_level(logging.WARNING):
+    with psycopg.connect(database.conninfo(), **database.session()) as connection, caplog.at_level(logging.WARNING):
         heartbeat.beat_once(connection, name="deliveries1@here", read_clock=lambda: time.time() + ahead_seconds)
 
     assert caplog.messages == ["clock.differs"]
@@ -119,7 +119,7 @@ def test_a_worker_whose_clock_differs_says_so_in_log_row_readyz_and_console(
 
 
 def test_a_worker_whose_clock_agrees_says_nothing_and_readyz_is_content(caplog: pytest.LogCaptureFixture) -> None:
-    with psycopg.connect(database.conninfo(), autocommit=True) as connection, caplog.at_level(logging.WARNING):
+    with psycopg.connect(database.conninfo(), **database.session()) as connection, caplog.at_level(logging.WARNING):
         assert heartbeat.beat_once(connection, name="deliveries1@here") == pytest.approx(0, abs=1)
 
     assert caplog.messages == []

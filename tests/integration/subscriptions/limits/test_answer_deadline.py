@@ -15,8 +15,9 @@ from subscriptions.limits.answer_deadline import (
     NoAnswer,
     deadline,
 )
+from tests.servers import needs_session
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), needs_session]
 
 # Waits for ever: nobody answers, as a frozen server does.
 HANG = "SELECT pg_advisory_lock(4711)"
@@ -97,7 +98,7 @@ def test_after_a_quick_refusal_the_next_one_may_find_the_server_back() -> None:
 
 def test_a_pumps_statement_without_an_answer_ends_in_time(held: None) -> None:
     async def main() -> None:
-        own = await AsyncBoundedConnection.connect(database.conninfo(), autocommit=True)
+        own = await AsyncBoundedConnection.connect(database.conninfo(), **database.session())
         own.answer_seconds = 0.2
         await own.execute("SET lock_timeout = 60000")
         with pytest.raises(NoAnswer):
