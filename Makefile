@@ -96,7 +96,14 @@ install: $(VENV)/.installed-dev ## a virtual environment with everything for dev
 BROKER_TESTS := tests/faults tests/e2e/test_emit_over_http.py tests/integration/deliveries/test_bell.py \
 	tests/integration/deliveries/test_deliver.py tests/integration/deliveries/upkeep/test_heartbeat.py
 
-.PHONY: test-rabbitmq test-pgbouncer
+.PHONY: test-rabbitmq test-pgbouncer docs settings-page
+docs: $(VENV)/.installed-dev ## build the docs as a site, in .data/website/html
+	@$(RUN) -W ignore::RuntimeWarning -m website.build .data/website
+	@echo "Open .data/website/html/index.html"
+
+settings-page: $(VENV)/.installed-dev ## write docs/settings.md anew, after a change of the settings
+	@$(RUN) -m website.settings_page
+
 test-rabbitmq: $(VENV)/.installed-dev ## delivery and fault tests with RabbitMQ as the broker (needs rabbitmq-server)
 	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { echo "On Debian and Ubuntu: apt install rabbitmq-server" >&2; exit 1; }
 	@TEST_BROKER=rabbitmq $(RUN) -m pytest $(STACKS) $(or $(ONLY),$(BROKER_TESTS))

@@ -28,11 +28,14 @@ if env_file := os.environ.get("ENV_FILE", str(BASE_DIR / ".env")):
 
 # ── Django ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+# Never in production: error pages then show the code.
 DEBUG = env.bool("DEBUG", default=False)
 # No default: sessions, CSRF tokens and portal links are signed with it. Checked at start-up (webhooks.E001).
 SECRET_KEY = env.str("SECRET_KEY", default="")
+# Host names that the web server answers to.
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_FAILURE_VIEW = "deliveries.console.errors.form_expired"
+# Origins of pages that may send forms here, where a proxy changes the host, like https://hooks.example.com.
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 # True behind a proxy that terminates TLS and sets X-Forwarded-Proto: cookies become secure, http is redirected.
 BEHIND_TLS = env.bool("BEHIND_TLS", default=False)
@@ -115,7 +118,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # ── Servers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Both default to the embedded servers that `make up` starts in .data/.
+# PostgreSQL. Defaults to the embedded server that `make up` starts in .data/.
 DATABASES = {"default": env.db_url("DATABASE_URL", default=addresses.database_url(BASE_DIR / ".data"))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     # The same, but nobody waits for ever for a server that is frozen.
@@ -154,6 +157,7 @@ DATABASES["default"]["OPTIONS"] = (
     }
 )
 DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = DATABASE_TRANSACTION_POOLING
+# The bell and rate limits, and Celery's broker where no other is named. Defaults to the embedded server in .data/.
 REDIS_URL = env.str("REDIS_URL", default=addresses.redis_url(BASE_DIR / ".data"))
 # How long an emit may wait for Redis before it goes on without (seconds). The sweep finds what the bell missed.
 REDIS_TIMEOUT_SECONDS = env.float("REDIS_TIMEOUT_SECONDS", default=0.2)
@@ -439,6 +443,7 @@ METRICS_COUNT_UP_TO = env.int("METRICS_COUNT_UP_TO", default=100_000)
 
 # `json`: one object per line. `text`: for people.
 LOG_FORMAT = env.str("LOG_FORMAT", default="json")
+# `DEBUG`, `INFO`, `WARNING` or `ERROR`.
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO")
 LOGGING = {
     "version": 1,
