@@ -1,6 +1,9 @@
 """The command `webhooks`: what it sends, shows and returns."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,7 +83,43 @@ def test_emit_of_a_file_says_what_was_refused(tmp_path: Path, capsys: pytest.Cap
     with Served(lambda *_: (202, {"results": results})).run() as platform:
         assert run(platform.url, "emit", "--file", str(lines)) == 1
     shown = capsys.readouterr().out.splitlines()
-    assert shown == ["refused  line 2  consumer_not_found: No.", "1 accepted  0 duplicate  1 refused"]
+    assert shown == ["refused  line 3  consumer_not_found: No.", "1 accepted  0 duplicate  1 refused"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--consumer", "acme", "--type", "a.b", "--data", "{bad"], "--data is no JSON: Expecting property name"),
+        (["--file", "events.jsonl"], "Line 3 is no JSON: Expecting value"),
+    ],
+)
+def test_what_is_no_json_is_named_and_nothing_is_sent(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("events.jsonl").write_text('{"consumer":"acme","type":"a","data":{}}\n\nnope\n')
+    with Served(lambda *_: (202, {})).run() as platform:
+        assert run(platform.url, "emit", *arguments) == 2
+    assert words in capsys.readouterr().err
+    assert platform.asked == []
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    event = {"id": "evt_1", "type": "a.b", "created_at": "T", "deliveries": []}
+    endless = {"results": [event] * 1000, "next": "http://x/?cursor=c1"}
+    with Served(lambda *_: (200, endless)).run() as platform:
+        command = [sys.executable, "-m", "webhooks_client.cli", "feed", "acme", "--url", platform.url, "--key", "key"]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as feed:
+            assert feed.stdout is not None
+            assert feed.stderr is not None
+            assert feed.stdout.readline() == b"T  a.b  evt_1  -\n"
+            feed.stdout.close()
+            assert (feed.stderr.read(), feed.wait(30)) == (b"", 0)
 
 
 def test_a_refusal_is_shown_with_its_places_and_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:

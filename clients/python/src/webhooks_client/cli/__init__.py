@@ -29,6 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WebhooksError as error:
         screen.error(str(error), document=getattr(error, "document", None))
         return 1
+    except BrokenPipeError:
+        # Whoever read along, `head` for instance, has seen enough. Nothing is left for Python to flush at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ValueError) as error:
         screen.error(str(error))
         return 2

@@ -15,7 +15,11 @@ from webhooks_client.cli.screen import Screen
 from webhooks_client.client import Client
 from webhooks_client.receive.verify import TOLERANCE_SECONDS, VerificationError, verify
 
-_FILTERS = ("consumer", "endpoint", "event_type", "dead_reason", "since", "until")
+_FILTERS = (
+    *("consumer", "endpoint", "event", "event_type", "ordering_key"),
+    *("state", "dead_reason", "error_kind", "since", "until"),
+)
+_FILTERS_EXPLAINED = {"state": "dead (by default) or delivered", "error_kind": "such as timeout or 503"}
 # How many deliveries `tail` remembers having shown.
 _REMEMBERED = 2000
 # Between two looks of `tail` and of a replay's progress (seconds).
@@ -49,7 +53,7 @@ def _emit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         return _emit_lines(client, arguments.file, screen)
     if not arguments.consumer or not arguments.type:
         raise ValueError("Give --consumer and --type, or --file.")
-    data = json.loads(_text(arguments.data))
+    data = _json(_text(arguments.data), "--data")
     event = client.emit(
         consumer=arguments.consumer,
         type=arguments.type,
@@ -57,29 +61,42 @@ def _emit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         id=arguments.id,
         ordering_key=arguments.ordering_key,
     )
-    screen.document(event, f"accepted  {event['id']}  {event['delivery_count']} deliveries", colour="green")
+    count = event["delivery_count"]
+    deliveries = "1 delivery" if count == 1 else f"{count} deliveries"
+    screen.document(event, f"accepted  {event['id']}  {deliveries}", colour="green")
     return 0
 
 
 def _emit_lines(client: Client, source: str, screen: Screen) -> int:
     counts = {"accepted": 0, "duplicate": 0, "refused": 0}
-    for number, result in enumerate(client.emit_many(_lines(source)), start=1):
+    lines: deque[int] = deque()
+    for number, result in enumerate(client.emit_many(_lines(source, lines)), start=1):
         counts[result.status] += 1
+        line = lines.popleft()
         if not result.stored:
             problem = dict(result.problem or {})
-            text = f"refused  line {number}  {problem.get('code')}: {problem.get('detail')}"
-            screen.document({"line": number, "status": "refused", "problem": problem}, text, colour="red")
+            text = f"refused  line {line}  {problem.get('code')}: {problem.get('detail')}"
+            screen.document({"line": line, "status": "refused", "problem": problem}, text, colour="red")
         if number % 10_000 == 0:
             screen.note(f"{number} sent")
     screen.document(counts, "  ".join(f"{count} {name}" for name, count in counts.items()))
     return 1 if counts["refused"] else 0
 
 
-def _lines(source: str) -> Iterator[dict[str, Any]]:
+def _lines(source: str, numbers: deque[int]) -> Iterator[dict[str, Any]]:
+    """Each event; the number of its line goes to `numbers`."""
     with sys.stdin if source == "-" else Path(source).open() as lines:
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield json.loads(line)
+                numbers.append(number)
+                yield _json(line, f"Line {number}")
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{where} is no JSON: {error}") from None
 
 
 def _text(given: str) -> str:
@@ -152,7 +169,7 @@ def _tail(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 def _replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("deliveries", nargs="*", help="ids of deliveries; or say which by the options")
     for name in _FILTERS:
-        parser.add_argument(f"--{name.replace('_', '-')}")
+        parser.add_argument(f"--{name.replace('_', '-')}", help=_FILTERS_EXPLAINED.get(name))
     parser.add_argument("--all", action="store_true", help="every dead letter there is")
     parser.add_argument("--rate", type=int, help="deliveries per second")
     parser.add_argument("--why", help="the reason, for the audit log")

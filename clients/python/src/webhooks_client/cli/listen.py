@@ -103,10 +103,14 @@ class Listener:
 
     def skip_to_the_end(self) -> None:
         """What has happened before is not forwarded."""
-        more = True
+        self._screen.note("Passing over what has happened before (--from-start would forward it)")
+        more, count = True, 0
         while more:
             page = self._client.feed_page(self._consumer, cursor=self._state.cursor, limit=200)
             self._state.cursor, more = page.cursor, page.more
+            if (count + len(page.events)) // 5000 > count // 5000:
+                self._screen.note(f"{count + len(page.events)} passed over")
+            count += len(page.events)
         self._state.save()
 
     def turn(self) -> int:
