@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +298,17 @@ def test_what_is_missing_is_fetched_and_applied_first(stand: Stand) -> None:
     assert dict(platform.requests[0].url.params)["ordering_key"] == "order-7"
 
 
+def test_a_key_may_begin_at_what_arrives_first(stand: Stand) -> None:
+    guard = SequenceGuard(stand.store, start="arrival")
+    made = receiver(stand, guard=guard)
+
+    def arrives(sequence: int) -> int:
+        return made.receive(*request(f"evt_{sequence}", ordering_key="k", sequence=sequence)).status
+
+    assert [arrives(57), arrives(59), arrives(56), arrives(58), arrives(59)] == [200, 503, 200, 200, 200]
+    assert stand.effects() == ["evt_57", "evt_58", "evt_59"]
+
+
 def test_events_without_a_sequence_pass_the_guard(stand: Stand) -> None:
     assert receiver(stand, guard=SequenceGuard(stand.store)).receive(*request()).status == 200
 
@@ -319,6 +331,32 @@ def test_flask_in_one_line(stand: Stand) -> None:
     ]
     assert client.post("/webhooks", data=body).status_code == 401
     assert stand.effects() == ["evt_1"]
+
+
+def test_flask_reads_no_more_of_a_body_in_chunks_than_it_may(stand: Stand) -> None:
+    flask = pytest.importorskip("flask")
+    from webhooks_client.receive.adapters import flask_view
+
+    class Endless(BytesIO):
+        given = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            assert size is not None
+            assert 0 <= size < 10_000
+            self.given += size
+            return b"x" * size
+
+        def readinto(self, buffer: Any) -> int:
+            buffer[:] = self.read(len(buffer))
+            return len(buffer)
+
+    app = flask.Flask("shop")
+    made = receiver(stand, max_body_bytes=200)
+    app.add_url_rule("/webhooks", view_func=flask_view(made), methods=["POST"])
+    body = Endless()
+    chunked = {"wsgi.input_terminated": True, "wsgi.input": body, "CONTENT_LENGTH": ""}
+    assert app.test_client().post("/webhooks", environ_overrides=chunked).status_code == 413
+    assert body.given < 10_000
 
 
 def test_fastapi_in_one_line(stand: Stand) -> None:

@@ -37,7 +37,12 @@ def flask_view(receiver: Receiver) -> "Callable[..., FlaskResponse]":
     def webhooks(**_: Any) -> "FlaskResponse":
         if (request.content_length or 0) > receiver.max_body_bytes:
             return Response(status=413)
-        answer = receiver.receive(request.get_data(cache=False), dict(request.headers))
+        if not request.content_length:
+            # In chunks, perhaps, and nobody has said how many.
+            body = request.stream.read(receiver.max_body_bytes + 1)
+        else:
+            body = request.get_data(cache=False)
+        answer = receiver.receive(body, dict(request.headers))
         return Response(answer.body, status=answer.status, headers=dict(answer.headers))
 
     return webhooks

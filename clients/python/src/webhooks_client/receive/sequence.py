@@ -9,6 +9,7 @@ from webhooks_client.receive.event import Event
 from webhooks_client.receive.store import SequencedStore
 
 OnGap = Literal["wait", "skip"]
+Start = Literal["first", "arrival"]
 Fetch = Callable[[str, int, int], Iterable[Event]]
 
 # So many missing events are applied at most for one that arrived; its next try goes on from there.
@@ -32,11 +33,17 @@ class SequenceGuard:
     3. Beyond a gap: `Gap` is raised, which undoes the transaction. With `fetch`, the receiver then gets what is missing
        and applies it first; without, the sender's next try brings it again. `on_gap="skip"` applies it at once, for
        events that carry the whole state, where only the newest matters.
+
+    A key that was never seen begins at its first event, so a receiver that is new to an old key has to fetch its past.
+    With `start="arrival"` it begins at whatever arrives first, for an ordered endpoint, which brings them in order.
     """
 
-    def __init__(self, store: SequencedStore, *, on_gap: OnGap = "wait", fetch: Fetch | None = None) -> None:
+    def __init__(
+        self, store: SequencedStore, *, on_gap: OnGap = "wait", start: Start = "first", fetch: Fetch | None = None
+    ) -> None:
         self._store = store
         self._on_gap = on_gap
+        self._start = start
         self.fetch = fetch
 
     def admits(self, transaction: Any, event: Event) -> bool:
@@ -46,7 +53,8 @@ class SequenceGuard:
         applied = self._store.applied(transaction, event.ordering_key)
         if event.sequence <= applied:
             return False
-        if event.sequence > applied + 1 and self._on_gap == "wait":
+        begins = applied == 0 and self._start == "arrival"
+        if event.sequence > applied + 1 and self._on_gap == "wait" and not begins:
             raise Gap(event, applied)
         self._store.set_applied(transaction, event.ordering_key, event.sequence)
         return True
