@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load import receiver
-from benchmarks.load.producer import Refused
+from benchmarks.load.producer import LoadRefused
 from benchmarks.load.steady_producer import NotArrived
 from benchmarks.load.subprocesses import Broken
 from benchmarks.report import document
@@ -38,7 +38,7 @@ MEASURES = (
     "profile",
 )
 # What a measure says when it cannot go on. Anything else is a mistake of ours, and comes with its traceback.
-EXPECTED = (Failed, Refused, NotArrived, Broken)
+EXPECTED = (Failed, LoadRefused, NotArrived, Broken)
 INTERRUPTED = 130
 
 

@@ -53,7 +53,7 @@ CLAIM_DUE = compact(f"""
                 SELECT count(*) FROM deliveries_delivery
                 WHERE endpoint_id = endpoint.id AND state = {IN_FLIGHT}
             ) - (
-                -- A test sent by hand (endpoint_tests/places.py) is in flight, too.
+                -- A test sent by hand (endpoint_tests/trial_slots.py) is in flight, too.
                 SELECT count(*) FROM deliveries_trialslot
                 WHERE endpoint_id = endpoint.id AND ends_at > statement_timestamp()
             ) AS room,

@@ -27,9 +27,9 @@ from deliveries.pump.attempt import attempt
 from deliveries.pump.database import borrow, insist
 from deliveries.pump.listener import Listener
 from deliveries.pump.pool import Pool
-from deliveries.pump.ready_queue import PER_CLAIM, Turns
+from deliveries.pump.ready_queue import PER_CLAIM, ReadyQueue
 from deliveries.pump.release import SHORTAGE
-from deliveries.pump.settler import Outcomes
+from deliveries.pump.settler import UnwrittenOutcomes
 from deliveries.pump.slots import Slots
 from subscriptions import ids
 from subscriptions.process import fail_points
@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PumpOptions:
     """How one pump works; read from the settings by the task that runs it."""
 
     concurrency: int
@@ -81,7 +81,12 @@ class Pump:
     """One run: made, run to its end, thrown away."""
 
     def __init__(
-        self, *, pool: Pool, bell_client: "redis.asyncio.Redis", transport: httpx.AsyncBaseTransport, options: Options
+        self,
+        *,
+        pool: Pool,
+        bell_client: "redis.asyncio.Redis",
+        transport: httpx.AsyncBaseTransport,
+        options: PumpOptions,
     ) -> None:
         self._pool = pool
         self._listener = Listener(bell_client, sweep_seconds=options.sweep_seconds)
@@ -90,10 +95,12 @@ class Pump:
         self._lease_id = ids.new_uuid()
         self._stopping = asyncio.Event()
         self._slots = Slots(options.concurrency)
-        self._turns = Turns(self._slots)
+        self._turns = ReadyQueue(self._slots)
         # Leases of claims that failed: each with what else is in flight under it.
         self._retired_leases: dict[UUID, set[int]] = {}
-        self._outcomes = Outcomes(pool, breaker=options.breaker, slots=self._slots, is_awaited=self._is_awaited)
+        self._outcomes = UnwrittenOutcomes(
+            pool, breaker=options.breaker, slots=self._slots, is_awaited=self._is_awaited
+        )
         self._claimable = asyncio.Event()
         self._drained = asyncio.Event()
         self._over = False
@@ -106,7 +113,7 @@ class Pump:
         self._busy_at = time.monotonic()
         self._short_until = 0.0
         self._clock_ahead = 0.0
-        self._watch = sweep.Watch(lease_seconds=options.lease_seconds, renew_seconds=options.renew_seconds)
+        self._watch = sweep.LeaseWatch(lease_seconds=options.lease_seconds, renew_seconds=options.renew_seconds)
 
     def stop(self) -> None:
         """Claims no more; `run` returns once what is in flight has been settled."""

@@ -27,7 +27,7 @@ from django.conf import settings
 from django.db import Error, connection, transaction
 
 from deliveries.accepting import cache, catalogue, insert
-from deliveries.accepting.catalogue import Entry, Name
+from deliveries.accepting.catalogue import CatalogueEntry, Name
 from deliveries.accepting.insert import Stored
 from deliveries.models import Event
 from subscriptions import ids
@@ -85,13 +85,13 @@ class Duplicate(NamedTuple):
     consumer: str
 
 
-class Refused(NamedTuple):
+class RefusedEvent(NamedTuple):
     code: str
     detail: str
     pointer: str = ""
 
 
-Result = Accepted | Duplicate | Refused
+Result = Accepted | Duplicate | RefusedEvent
 
 
 class Draft(NamedTuple):
@@ -99,13 +99,13 @@ class Draft(NamedTuple):
 
     new: NewEvent
     name: Name
-    entry: Entry
+    entry: CatalogueEntry
     # Its body is rendered when its sequence is known, if it has an ordering key.
     event: Stored
     # Of the API key that it came with; None for our own.
     key_id: str | None
     # Why it may not be accepted, unless it was before.
-    refusal: Refused | None
+    refusal: RefusedEvent | None
 
     @property
     def writes_more(self) -> bool:
@@ -117,7 +117,7 @@ class Draft(NamedTuple):
         return self.event.consumer_id, self.event.producer_id
 
 
-class Outcome(NamedTuple):
+class Ingested(NamedTuple):
     # One for each event, in order. None where nothing is decided yet: draft it again.
     results: list[Result | None]
     # The endpoints that have new work, as the bell writes them.
@@ -132,7 +132,7 @@ class Conflict(Exception):
         self.places = places
 
 
-def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
+def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Ingested:
     """Events of our own, which come without an API key: within the caller's transaction, if there is one."""
     for _ in range(TRIES - 1):
         with suppress(Conflict):
@@ -140,7 +140,7 @@ def accept(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
     return _accept_once(new_events, now=now)
 
 
-def _accept_once(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
+def _accept_once(new_events: Sequence[NewEvent], *, now: datetime) -> Ingested:
     drafts = draft(new_events, now=now)
     with transaction.atomic():
         outcome = store(drafts)
@@ -149,7 +149,7 @@ def _accept_once(new_events: Sequence[NewEvent], *, now: datetime) -> Outcome:
         return outcome
 
 
-def draft(new_events: Sequence[NewEvent], *, now: datetime, key_id: str | None = None) -> list[Draft | Refused]:
+def draft(new_events: Sequence[NewEvent], *, now: datetime, key_id: str | None = None) -> list[Draft | RefusedEvent]:
     """Judges each event of one request. What is remembered may be stale, so a refusal is found a second time."""
     default_version = default_api_version()
     names = [(new.consumer, new.type, new.api_version or default_version) for new in new_events]
@@ -160,21 +160,21 @@ def draft(new_events: Sequence[NewEvent], *, now: datetime, key_id: str | None =
         entries = cache.find(names)
         refusals = _refusals(new_events, entries)
     return [
-        Refused("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
+        RefusedEvent("consumer_not_found", f"There is no consumer {new.consumer!r}.", "/consumer")
         if entry is None
         else Draft(new, name, entry, _event(new, entry, now), key_id, refusal)
         for new, name, entry, refusal in zip(new_events, names, entries, refusals, strict=True)
     ]
 
 
-def store(drafts: Sequence[Draft | Refused]) -> Outcome:
+def store(drafts: Sequence[Draft | RefusedEvent]) -> Ingested:
     """Writes what may be accepted. More than one plain event needs a transaction around it."""
-    results: list[Result | None] = [each if isinstance(each, Refused) else None for each in drafts]
+    results: list[Result | None] = [each if isinstance(each, RefusedEvent) else None for each in drafts]
     fresh = _fresh(drafts, results)
     ready = _write(fresh, results) if fresh else set()
     if None in results:
         _settle_taken(drafts, results)
-    return Outcome(results, ready)
+    return Ingested(results, ready)
 
 
 def render(*, public_id: str, new: NewEvent, api_version: str, sequence: int | None, created_at: datetime) -> bytes:
@@ -236,15 +236,15 @@ def default_api_version() -> str:
     return str(settings.DEFAULT_API_VERSION)
 
 
-def _refusals(new_events: Sequence[NewEvent], entries: Sequence[Entry | None]) -> list[Refused | None]:
+def _refusals(new_events: Sequence[NewEvent], entries: Sequence[CatalogueEntry | None]) -> list[RefusedEvent | None]:
     work, refusals = Work(), []
     for new, entry in zip(new_events, entries, strict=True):
         found = entry.refusal(new.data, work) if entry else None
-        refusals.append(Refused(found.code, found.detail, found.pointer) if found else None)
+        refusals.append(RefusedEvent(found.code, found.detail, found.pointer) if found else None)
     return refusals
 
 
-def _event(new: NewEvent, entry: Entry, now: datetime) -> Stored:
+def _event(new: NewEvent, entry: CatalogueEntry, now: datetime) -> Stored:
     event_id = ids.new_uuid()
     public_id, version = new.producer_id or ids.show("evt", event_id), entry.api_version
     body = b""
@@ -267,7 +267,7 @@ def _event(new: NewEvent, entry: Entry, now: datetime) -> Stored:
     )
 
 
-def _fresh(drafts: Sequence[Draft | Refused], results: list[Result | None]) -> dict[int, Draft]:
+def _fresh(drafts: Sequence[Draft | RefusedEvent], results: list[Result | None]) -> dict[int, Draft]:
     """What is to be stored, by its place. Refuses what may not be, and leaves out the repeats of a producer id.
 
     An id is looked for before that where something else would be written or a refusal given for an event that was
@@ -279,7 +279,7 @@ def _fresh(drafts: Sequence[Draft | Refused], results: list[Result | None]) -> d
     fresh: dict[int, Draft] = {}
     named = set()
     for place, each in enumerate(drafts):
-        if isinstance(each, Refused):
+        if isinstance(each, RefusedEvent):
             continue
         own_name = each.own_name if each.event.producer_id is not None else None
         if own_name and (event := existing.get(own_name)):
@@ -307,7 +307,7 @@ def _by_producer_id(drafts: Iterable[Draft]) -> dict[tuple[UUID, str | None], Ev
     return {(event.consumer_id, event.producer_id): event for event in events}
 
 
-def _compared(event: Event, given: Draft) -> Duplicate | Refused:
+def _compared(event: Event, given: Draft) -> Duplicate | RefusedEvent:
     """A duplicate if rendering it again says what was stored; otherwise the id was used for two things."""
     again = render(
         public_id=event.public_id,
@@ -319,7 +319,7 @@ def _compared(event: Event, given: Draft) -> Duplicate | Refused:
     # A payload gone by retention has nothing left to compare with.
     same = event.body is None or _meaning(again) == _meaning(bytes(event.body))
     if not same or event.occurred_at != given.new.occurred_at:
-        return Refused("event_id_reused", f"The id {event.public_id!r} was used before for another event.", "/id")
+        return RefusedEvent("event_id_reused", f"The id {event.public_id!r} was used before for another event.", "/id")
     return Duplicate(event, given.entry.consumer)
 
 
@@ -378,7 +378,7 @@ def _number(drafts: Sequence[Draft]) -> None:
             )
 
 
-def _settle_taken(drafts: Sequence[Draft | Refused], results: list[Result | None]) -> None:
+def _settle_taken(drafts: Sequence[Draft | RefusedEvent], results: list[Result | None]) -> None:
     """What was not stored since its producer id is taken, perhaps by an event of this very statement."""
     left = [
         (place, each)

@@ -22,11 +22,11 @@ from django.utils import timezone
 
 from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
-from deliveries.browse.source import Position
+from deliveries.browse.source import WalkPosition
 from deliveries.browse.walk import Batch, next_batch
 from deliveries.models import Delivery
 from deliveries.replaying import missed as missed_events
-from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
+from deliveries.replaying.fair_turns import OPERATORS, FairTurns, Job
 from deliveries.replaying.missed import Missed
 from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.replaying.preview import preview
@@ -244,7 +244,7 @@ def _take_back(replay: Replay) -> int:
 
 def advance_all() -> int:
     """One tick: turns of one batch each for as long as a tick may take. Says how many deliveries went back."""
-    turns = Turns(_jobs_with_work(), after=_last_party())
+    turns = FairTurns(_jobs_with_work(), after=_last_party())
     ends_at, total = time.monotonic() + _TICK_SECONDS, 0
     try:
         while (job := turns.next()) is not None:
@@ -321,7 +321,7 @@ def _advance_once(replay_id: UUID) -> _Turn:
 def _next_batch(replay: Replay, size: int) -> Batch:
     after = None
     if replay.position is not None and replay.position_key is not None:
-        after = Position(replay.position_key, replay.position)
+        after = WalkPosition(replay.position_key, replay.position)
     if missed := Missed.read(replay.filter):
         return missed_events.next_missed(missed, size=size, after=after, now=timezone.now())
     wanted = Filter.read(replay.filter)

@@ -22,7 +22,7 @@ import orjson
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
-from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge
+from deliveries.health.breaker import Breaker, EndpointHealth, HealthVerdict, Signal, judge
 from deliveries.retry import Dead, Delivered, RetryAt, Verdict
 from deliveries.sql import arrays, fragments
 from deliveries.sql.compact import compact
@@ -317,15 +317,15 @@ async def _lock_endpoints(connection: AsyncConnection, outcomes: Sequence[Outcom
         await connection.execute(LOCK_ENDPOINTS, {"endpoint_ids": list(wanted)})
 
 
-async def _locked_lanes(connection: AsyncConnection, endpoint_ids: list[UUID]) -> list[Lane]:
+async def _locked_lanes(connection: AsyncConnection, endpoint_ids: list[UUID]) -> list[EndpointHealth]:
     if not endpoint_ids:
         return []
-    cursor = connection.cursor(row_factory=class_row(Lane))
+    cursor = connection.cursor(row_factory=class_row(EndpointHealth))
     return await (await cursor.execute(LOCK_LANES, {"endpoint_ids": endpoint_ids})).fetchall()
 
 
 async def _write_health(
-    connection: AsyncConnection, lanes: Sequence[Lane], outcomes: Sequence[Outcome], breaker: Breaker
+    connection: AsyncConnection, lanes: Sequence[EndpointHealth], outcomes: Sequence[Outcome], breaker: Breaker
 ) -> None:
     now: datetime = (await (await connection.execute("SELECT clock_timestamp()")).fetchone() or (None,))[0]
     signals: dict[UUID, list[Signal]] = defaultdict(list)
@@ -358,7 +358,7 @@ async def _disable(connection: AsyncConnection, verdicts: Sequence[HealthVerdict
         await connection.execute(DISABLE_ENDPOINTS, given | {"statuses": [EndpointStatus.ACTIVE.value]})
 
 
-def _lane_columns(lanes: Sequence[Lane]) -> dict[str, list[Any]]:
+def _lane_columns(lanes: Sequence[EndpointHealth]) -> dict[str, list[Any]]:
     return {
         "endpoint_ids": [lane.endpoint_id for lane in lanes],
         "opens_ats": [lane.opens_at for lane in lanes],

@@ -97,7 +97,7 @@ class Lost:
         return (self.consumer_id, self.ordering_key) if self.ordering_key is not None else None
 
 
-class Watch:
+class LeaseWatch:
     """Whether a lease that has run out says that its worker is dead. Kept by whoever sweeps, for life.
 
     While the database was away or frozen, nobody could renew. So after it was silent for half of a lease, and after a

@@ -22,7 +22,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from deliveries import bell, replay, sweep
-from deliveries.deliver import Options, Pump
+from deliveries.deliver import Pump, PumpOptions
 from deliveries.health.breaker import Breaker
 from deliveries.pump import database, held_messages, process
 from deliveries.pump.pool import Pool
@@ -97,7 +97,7 @@ def take_care() -> None:
     overdue.watch_failing()
     overdue.bury_orphans()
     overdue.drop_old_leases()
-    overdue.mind_the_feed()
+    overdue.advance_feed_horizon()
     results.count_over()
 
 
@@ -131,7 +131,7 @@ def forget() -> None:
         payloads=settings.RETENTION_PAYLOAD_DAYS,
         delivered=settings.RETENTION_DELIVERED_DAYS,
         dead=settings.RETENTION_DEAD_DAYS,
-        deeds=settings.RETENTION_AUDIT_DAYS,
+        audit_entries=settings.RETENTION_AUDIT_DAYS,
         deleted_endpoints=settings.RETENTION_DELETED_ENDPOINT_DAYS,
     )
     now = clock.now()
@@ -166,9 +166,9 @@ async def _recover_lost(*, believes: Callable[[], bool]) -> list[UUID]:
 
 
 @lru_cache(maxsize=1)
-def _watch() -> sweep.Watch:
+def _watch() -> sweep.LeaseWatch:
     lease_seconds, renew_seconds = settings.DELIVERY_LEASE_SECONDS, settings.DELIVERY_LEASE_RENEW_SECONDS
-    return sweep.Watch(lease_seconds=lease_seconds, renew_seconds=renew_seconds)
+    return sweep.LeaseWatch(lease_seconds=lease_seconds, renew_seconds=renew_seconds)
 
 
 @lru_cache(maxsize=1)
@@ -249,8 +249,8 @@ def _keep() -> _Kept:
     )
 
 
-def options() -> Options:
-    return Options(
+def options() -> PumpOptions:
+    return PumpOptions(
         concurrency=settings.DELIVERY_CONCURRENCY,
         schedule=settings.DELIVERY_RETRY_SCHEDULE,
         lease_seconds=settings.DELIVERY_LEASE_SECONDS,

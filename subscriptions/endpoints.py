@@ -38,7 +38,7 @@ class RotationInProgress(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotatedSecret:
     secret: str
     previous_expires_at: datetime
 
@@ -176,7 +176,7 @@ def _check_secrets_fit(endpoint: Endpoint, *, scheme: str) -> None:
 @transaction.atomic
 def rotate_secret(
     endpoint: Endpoint, *, overlap_seconds: int, force: bool = False, secret: str | None = None
-) -> Rotated:
+) -> RotatedSecret:
     """A new primary secret, ours or the caller's own. The one before signs beside it until the overlap ends; an older
     one is retired at once.
 
@@ -198,7 +198,7 @@ def rotate_secret(
         updated_at=now,
         **previous,
     )
-    return Rotated(secret=secret, previous_expires_at=expires_at)
+    return RotatedSecret(secret=secret, previous_expires_at=expires_at)
 
 
 def expire_previous_secret(endpoint: Endpoint) -> bool:

@@ -75,7 +75,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     status_code: int
     body: bytes
     replayed: bool = False
@@ -96,7 +96,7 @@ def fingerprint(body: Any) -> bytes:
     return hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
+def once(scope: Scope | None, work: Callable[[], StoredAnswer]) -> StoredAnswer:
     """Runs `work` in a transaction; with a scope, at most once, and the stored answer ever after."""
     if scope is None:
         with transaction.atomic():
@@ -104,7 +104,7 @@ def once(scope: Scope | None, work: Callable[[], Answer]) -> Answer:
     return counted(lambda: _once(scope, work))
 
 
-def counted(work: Callable[[], Answer]) -> Answer:
+def counted(work: Callable[[], StoredAnswer]) -> StoredAnswer:
     """Runs what answers a request with a key, and counts what came of it, for webhooks_idempotency_total."""
     try:
         answer = work()
@@ -118,7 +118,7 @@ def counted(work: Callable[[], Answer]) -> Answer:
     return answer
 
 
-def _once(scope: Scope, work: Callable[[], Answer]) -> Answer:
+def _once(scope: Scope, work: Callable[[], StoredAnswer]) -> StoredAnswer:
     if stored := find(scope):
         return stored
     try:
@@ -137,7 +137,7 @@ def _once(scope: Scope, work: Callable[[], Answer]) -> Answer:
         raise
 
 
-def keep(answers: Sequence[tuple[Scope, Answer]]) -> set[Name]:
+def keep(answers: Sequence[tuple[Scope, StoredAnswer]]) -> set[Name]:
     """Stores answers in the caller's transaction, and says which keys are taken: roll back what belongs to them."""
     rows = [
         {
@@ -160,7 +160,7 @@ def keep(answers: Sequence[tuple[Scope, Answer]]) -> set[Name]:
         raise
 
 
-def find(scope: Scope) -> Answer | None:
+def find(scope: Scope) -> StoredAnswer | None:
     """The stored answer; KeyReused when it belongs to another body."""
     [found] = find_all([scope])
     if isinstance(found, Exception):
@@ -168,7 +168,7 @@ def find(scope: Scope) -> Answer | None:
     return found
 
 
-def find_all(scopes: Sequence[Scope]) -> list[Answer | KeyReused | VaultError | None]:
+def find_all(scopes: Sequence[Scope]) -> list[StoredAnswer | KeyReused | VaultError | None]:
     """For each scope: the stored answer, KeyReused when it belongs to another body, None when there is none.
 
     VaultError where the answer cannot be opened: that is the matter of this caller, and not of those beside it.
@@ -180,14 +180,16 @@ def find_all(scopes: Sequence[Scope]) -> list[Answer | KeyReused | VaultError | 
     return [_opened(scope, *found[scope.name]) if scope.name in found else None for scope in scopes]
 
 
-def _opened(scope: Scope, fingerprint: bytes, status_code: int, response: bytes) -> Answer | KeyReused | VaultError:
+def _opened(
+    scope: Scope, fingerprint: bytes, status_code: int, response: bytes
+) -> StoredAnswer | KeyReused | VaultError:
     if bytes(fingerprint) != scope.fingerprint:
         return KeyReused()
     try:
         body = vault().open(bytes(response), belongs_to=_belongs_to(scope))
     except VaultError as error:
         return error
-    return Answer(status_code=status_code, body=body.encode(), replayed=True)
+    return StoredAnswer(status_code=status_code, body=body.encode(), replayed=True)
 
 
 FORGET_ANSWERS = """

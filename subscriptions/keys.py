@@ -48,7 +48,7 @@ FIND_KEY = """
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotatedKey:
     """A rotation's new key with its only showing, and the end of the old one."""
 
     key: ApiKey
@@ -93,7 +93,7 @@ def issue(
 @transaction.atomic
 def rotate(
     *, key_id: UUID, consumer: Consumer | None = None, overlap_seconds: int, by: Caller | None = None
-) -> Rotated | None:
+) -> RotatedKey | None:
     """A new key in the place of this one, which works on beside it until the overlap ends. None if it does not live.
 
     The new one may do the same, is of the same owner and ends when the old one would have. What the old one made hangs
@@ -124,7 +124,7 @@ def rotate(
     )
     key_tree.take_place(old=old, new=new)
     old.refresh_from_db(fields=["expires_at"])
-    return Rotated(key=new, secret=secret, previous_expires_at=cast(datetime, old.expires_at))
+    return RotatedKey(key=new, secret=secret, previous_expires_at=cast(datetime, old.expires_at))
 
 
 @transaction.atomic

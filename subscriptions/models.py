@@ -292,7 +292,7 @@ class Lane(models.Model):
     warning_count = models.PositiveSmallIntegerField(default=0)
     # People were told that it fails or was disabled: they are owed the news of its recovery, whoever resumes it.
     recovery_owed = models.BooleanField(default=False, db_default=False)
-    # The rate limit's bucket. The claim and tests (places.py) take from it, under its lock; tests on credit.
+    # The rate limit's bucket. The claim and tests (trial_slots.py) take from it, under its lock; tests on credit.
     tokens = models.FloatField(default=0)
     tokens_at = models.DateTimeField(db_default=Now())
 
@@ -359,7 +359,7 @@ class Handover(models.Model):
     deleted by the page that shows it."""
 
     token_hash = models.BinaryField(max_length=32, unique=True)
-    # Which session may see it, as deliveries/pages/once.py names sessions.
+    # Which session may see it, as deliveries/pages/idempotent_forms.py names sessions.
     visitor = models.CharField(max_length=255)
     # The public id of the endpoint or consumer.
     about = models.CharField(max_length=255)

@@ -19,7 +19,7 @@ _AT_ONCE = 1000
 
 
 def on_the_map(kind: str) -> set[str]:
-    """The names of the console's pages, or of its deeds."""
+    """The names of the console's pages, or of its actions."""
     urls = [url for url in admin.site.get_urls() if isinstance(url, URLPattern)]
     return {str(url.name) for url in urls if getattr(url.callback, "console_kind", "") == kind}
 

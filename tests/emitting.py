@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from deliveries.accepting import group_commit
 from deliveries.accepting.group_commit import Emit
-from deliveries.ingest import NewEvent, Refused, Result
+from deliveries.ingest import NewEvent, RefusedEvent, Result
 from deliveries.pump import database
 from subscriptions.idempotency import Scope
 from subscriptions.models import ApiKey
@@ -46,7 +46,7 @@ def emit_of(key: ApiKey, *new_events: NewEvent, idempotency_key: str | None = No
 
 
 def _line(result: Result) -> bytes:
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedEvent):
         return result.code.encode()
     data = orjson.loads(bytes(result.event.body or b"{}"))["data"]
     shown = [type(result).__name__, data.get("number"), result.event.sequence, result.event.delivery_count]

@@ -15,7 +15,7 @@ CATALOGUE = ROOT / "locale" / "de" / "LC_MESSAGES" / "django.po"
 TEMPLATES = sorted((ROOT / "templates" / "portal").glob("*.html"))
 MODULES = [
     *sorted((ROOT / "deliveries" / "portal").glob("*.py")),
-    ROOT / "deliveries" / "pages" / "once.py",
+    ROOT / "deliveries" / "pages" / "idempotent_forms.py",
     ROOT / "deliveries" / "pages" / "story.py",
     ROOT / "deliveries" / "browse" / "words.py",
     ROOT / "deliveries" / "templatetags" / "portal.py",

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.capacity.fit import Model, model
 from benchmarks.capacity.machines import Costs, Plan, plan
-from benchmarks.capacity.simulation import Process, Sleep, Turns, World
+from benchmarks.capacity.simulation import Process, Semaphore, Sleep, World
 from benchmarks.capacity.system_model import System
 from benchmarks.report.figures import percentile
 
@@ -73,7 +73,7 @@ def _steady(known: Model, measures: Mapping[str, Any], cores: int) -> Iterator[C
     for percent in (50, 95):
         simulated = 1000 * percentile(found.seconds, percent)
         yield Check(f"profile at {some['rate']}/s, p{percent}", some["arrival"][f"p{percent}_ms"], simulated, LATENCY)
-    pools = {part: Turns(1_000) for part in PARTS} | dict.fromkeys(INSIDE, Turns(cores))
+    pools = {part: Semaphore(1_000) for part in PARTS} | dict.fromkeys(INSIDE, Semaphore(cores))
     found = passed(known, rate=some["rate"], pools=pools, webs=2, workers=2)
     spent = sum(some["cpu_ms"][part] for part in INSIDE)
     # The parts share their cores here, so each says what all of them spent.
@@ -120,7 +120,7 @@ def passed(
     known: Model,
     *,
     rate: int,
-    pools: dict[str, Turns],
+    pools: dict[str, Semaphore],
     webs: int,
     workers: int,
     seconds: float = SECONDS,
@@ -148,23 +148,23 @@ def shared_costs(known: Model, per: Costs, *, rate: int, events: int) -> Costs:
     """What a delivery costs at this rate: how many of them share a statement depends on it, and on the processes."""
     first = plan(rate, per)
     webs, workers = max(1, math.ceil(first.web_cores)), first.worker_processes
-    pools = {part: Turns(1_000) for part in PARTS}
-    found = _rehearsed(known, rate=rate, pools=pools, webs=webs, workers=workers, events=events).cpu_ms
+    pools = {part: Semaphore(1_000) for part in PARTS}
+    found = _simulated(known, rate=rate, pools=pools, webs=webs, workers=workers, events=events).cpu_ms
     return replace(
         per, worker=found["worker"], web=found["web"], postgres=found["postgres"], postgres_in=0.0,
         redis=found["redis"], redis_in=0.0,
     )  # fmt: skip
 
 
-def rehearse(known: Model, one: Plan, *, events: int) -> Passed:
+def simulate(known: Model, one: Plan, *, events: int) -> Passed:
     """The plan itself at its rate: each part on cores of its own, receivers that answer at once."""
     sizes = {"web": one.web_cores, "worker": one.worker_processes, "postgres": one.postgres_cores, "redis": 1}
-    pools = {part: Turns(max(1, math.ceil(size))) for part, size in sizes.items()} | {"outside": Turns(1_000)}
+    pools = {part: Semaphore(max(1, math.ceil(size))) for part, size in sizes.items()} | {"outside": Semaphore(1_000)}
     webs, workers = pools["web"].count, one.worker_processes
-    return _rehearsed(known, rate=one.rate, pools=pools, webs=webs, workers=workers, events=events)
+    return _simulated(known, rate=one.rate, pools=pools, webs=webs, workers=workers, events=events)
 
 
-def _rehearsed(known: Model, *, rate: int, pools: dict[str, Turns], webs: int, workers: int, events: int) -> Passed:
+def _simulated(known: Model, *, rate: int, pools: dict[str, Semaphore], webs: int, workers: int, events: int) -> Passed:
     """Long enough for its stride, and no longer: there are many events in a second."""
     seconds = max(1.0, 10_000 / rate)
     return passed(
@@ -172,11 +172,11 @@ def _rehearsed(known: Model, *, rate: int, pools: dict[str, Turns], webs: int, w
     )
 
 
-def _machine(cores: int) -> dict[str, Turns]:
+def _machine(cores: int) -> dict[str, Semaphore]:
     """Everything on one machine, as it is measured."""
-    shared = Turns(cores)
+    shared = Semaphore(cores)
     return dict.fromkeys(PARTS, shared)
 
 
-def _system(known: Model, world: World, pools: dict[str, Turns], *, webs: int, workers: int) -> System:
+def _system(known: Model, world: World, pools: dict[str, Semaphore], *, webs: int, workers: int) -> System:
     return System(world, known.times, known.waits, cores=pools, webs=webs, workers=workers, slots=known.slots)

@@ -16,7 +16,7 @@ STORE = ("insert.STORE_PLAIN_IF_STILL_TRUE", "store.STORE_PLAIN_IF_STILL_TRUE")
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CpuCost:
     """Seconds of CPU, for each row and for each statement."""
 
     each: float
@@ -28,12 +28,12 @@ class Times:
     """Seconds of CPU."""
 
     request: float
-    accept: Cost  # in a web process, beside the request's own
-    store: Cost
+    accept: CpuCost  # in a web process, beside the request's own
+    store: CpuCost
     ring: float
     hear: float
-    claim: Cost
-    settle: Cost
+    claim: CpuCost
+    settle: CpuCost
     # In a worker: for each delivery, for each claim and for each settlement.
     deliver: float
     claiming: float
@@ -82,7 +82,7 @@ def model(measures: Mapping[str, Any]) -> Model:
     redis = each["redis"] / (few["stores"] + few["claims"])
     times = Times(
         request=max(0.0, web.each - event),
-        accept=Cost(event, web.statement),
+        accept=CpuCost(event, web.statement),
         store=line((few["stores"], store * each["postgres"]), (stores, batch["postgres"])),
         # One question to Redis is taken to be as dear as another.
         ring=redis,
@@ -112,7 +112,7 @@ def _shares(side: Mapping[str, Any], *groups: Sequence[str]) -> list[float]:
     return [one / sum(sums) for one in sums]
 
 
-def line(few: tuple[float, float], many: tuple[float, float]) -> Cost:
+def line(few: tuple[float, float], many: tuple[float, float]) -> CpuCost:
     """Each point is statements per row, and what a row cost then. No row is cheaper than nothing."""
     statement = max(0.0, (few[1] - many[1]) / (few[0] - many[0]))
-    return Cost(each=max(0.0, many[1] - statement * many[0]), statement=statement)
+    return CpuCost(each=max(0.0, many[1] - statement * many[0]), statement=statement)

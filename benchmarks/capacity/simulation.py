@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 
-class Turns:
+class Semaphore:
     """So many at a time; the others wait in line."""
 
     def __init__(self, count: int = 1) -> None:
@@ -36,7 +36,7 @@ class Turns:
 
 
 @dataclass(slots=True)
-class Signal:
+class Flag:
     """As asyncio's Event: stays set until it is cleared, and wakes everybody who waits."""
 
     is_set: bool = False
@@ -59,12 +59,12 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class CpuWork:
     """On one of the cores, for so long on average; `alone` is whose turn it needs to be before."""
 
     seconds: float
-    cores: Turns
-    alone: Turns | None = None
+    cores: Semaphore
+    alone: Semaphore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    signal: Signal
+class WaitFor:
+    signal: Flag
     timeout: float | None = None
 
 
-Process = Generator[Work | Sleep | Wait, None, None]
+Process = Generator[CpuWork | Sleep | WaitFor, None, None]
 
 
 class World:
@@ -109,14 +109,14 @@ class World:
 
     def _go_on(self, process: Process) -> None:
         match next(process, None):
-            case Work() as work:
+            case CpuWork() as work:
                 self._work(process, work)
             case Sleep(seconds):
                 self.after(seconds, lambda: self._go_on(process))
-            case Wait(signal, timeout):
+            case WaitFor(signal, timeout):
                 self._wait(process, signal, timeout)
 
-    def _work(self, process: Process, work: Work) -> None:
+    def _work(self, process: Process, work: CpuWork) -> None:
         seconds = self.time_of(work.seconds)
 
         def begin() -> None:
@@ -134,7 +134,7 @@ class World:
         else:
             work.cores.take(begin)
 
-    def _wait(self, process: Process, signal: Signal, timeout: float | None) -> None:
+    def _wait(self, process: Process, signal: Flag, timeout: float | None) -> None:
         woken = False
 
         def wake() -> None:

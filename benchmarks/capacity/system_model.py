@@ -14,7 +14,7 @@ from functools import partial
 from itertools import cycle
 
 from benchmarks.capacity.fit import Times, Waits
-from benchmarks.capacity.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+from benchmarks.capacity.simulation import CpuWork, Flag, Process, Semaphore, Sleep, WaitFor, World
 
 # As in deliveries/accepting/group_commit.py and deliveries/pump/ready_queue.py.
 EMITS_PER_STATEMENT = 100
@@ -25,41 +25,49 @@ ENDPOINTS_PER_CLAIM = 200
 class _Emits:
     """When each event was due and for whom, and who waits for its request's answer."""
 
-    waiting: deque[tuple[list[tuple[float, int]], Signal]] = field(default_factory=deque)
-    any: Signal = field(default_factory=Signal)
+    waiting: deque[tuple[list[tuple[float, int]], Flag]] = field(default_factory=deque)
+    any: Flag = field(default_factory=Flag)
 
 
 @dataclass(slots=True)
 class _Web:
-    interpreter: Turns = field(default_factory=Turns)
+    interpreter: Semaphore = field(default_factory=Semaphore)
     singles: _Emits = field(default_factory=_Emits)
     batches: _Emits = field(default_factory=_Emits)
     rings: dict[int, None] = field(default_factory=dict)
-    rung: Signal = field(default_factory=Signal)
+    rung: Flag = field(default_factory=Flag)
 
 
 @dataclass(slots=True)
 class _Pump:
-    loop: Turns = field(default_factory=Turns)
+    loop: Semaphore = field(default_factory=Semaphore)
     ready: dict[int, None] = field(default_factory=dict)
-    claimable: Signal = field(default_factory=Signal)
-    roomy: Signal = field(default_factory=Signal)
+    claimable: Flag = field(default_factory=Flag)
+    roomy: Flag = field(default_factory=Flag)
     in_flight: int = 0
     outcomes: int = 0
-    any: Signal = field(default_factory=Signal)
-    hurry: Signal = field(default_factory=Signal)
+    any: Flag = field(default_factory=Flag)
+    hurry: Flag = field(default_factory=Flag)
 
 
 class System:
     """`cores` by part: web, worker, postgres, redis, outside. On one machine they are all the same."""
 
     def __init__(
-        self, world: World, times: Times, waits: Waits, *, cores: dict[str, Turns], webs: int, workers: int, slots: int
+        self,
+        world: World,
+        times: Times,
+        waits: Waits,
+        *,
+        cores: dict[str, Semaphore],
+        webs: int,
+        workers: int,
+        slots: int,
     ) -> None:
         self._world, self._times, self._waits, self._cores, self._slots = world, times, waits, cores, slots
         self._due: dict[int, deque[float]] = {}
         self._bell: dict[int, None] = {}
-        self._listening: deque[Signal] = deque()
+        self._listening: deque[Flag] = deque()
         self._locked: set[int] = set()
         # When each was due, and when it had arrived.
         self.arrived: list[tuple[float, float]] = []
@@ -80,18 +88,18 @@ class System:
         """One request, due now, until it is answered."""
         web, due_at, times = next(self._next_web), self._world.now, self._times
         spent = (times.request + events * times.accept.each) / 2
-        yield Work(times.producer, self._cores["outside"])
-        yield Work(spent, self._cores["web"], web.interpreter)
-        emits, answered = web.singles if events == 1 else web.batches, Signal()
+        yield CpuWork(times.producer, self._cores["outside"])
+        yield CpuWork(spent, self._cores["web"], web.interpreter)
+        emits, answered = web.singles if events == 1 else web.batches, Flag()
         emits.waiting.append(([(due_at, endpoint)] * events, answered))
         emits.any.set()
-        yield Wait(answered)
-        yield Work(spent, self._cores["web"], web.interpreter)
+        yield WaitFor(answered)
+        yield CpuWork(spent, self._cores["web"], web.interpreter)
 
     def _gather(self, web: _Web, emits: _Emits) -> Process:
         while True:
             emits.any.clear()
-            yield Wait(emits.any)
+            yield WaitFor(emits.any)
             while emits.waiting:
                 taken = [emits.waiting.popleft() for _ in range(min(EMITS_PER_STATEMENT, len(emits.waiting)))]
                 yield from self._store(web, [event for events, _ in taken for event in events])
@@ -100,8 +108,8 @@ class System:
 
     def _store(self, web: _Web, events: list[tuple[float, int]]) -> Process:
         store = self._times.store
-        yield Work(self._times.accept.statement, self._cores["web"], web.interpreter)
-        yield Work(store.statement + store.each * len(events), self._cores["postgres"])
+        yield CpuWork(self._times.accept.statement, self._cores["web"], web.interpreter)
+        yield CpuWork(store.statement + store.each * len(events), self._cores["postgres"])
         yield Sleep(self._waits.flush)
         self.stored_count += len(events)
         for due_at, endpoint in events:
@@ -114,10 +122,10 @@ class System:
 
     def _ring(self, web: _Web) -> Process:
         while True:
-            yield Wait(web.rung)
+            yield WaitFor(web.rung)
             web.rung.clear()
             rings, web.rings = web.rings, {}
-            yield Work(self._times.ring, self._cores["redis"])
+            yield CpuWork(self._times.ring, self._cores["redis"])
             self.announce(rings)
             yield Sleep(self._waits.bell_gather)
 
@@ -133,13 +141,13 @@ class System:
         while True:
             while self._free(pump) <= 0:
                 pump.roomy.clear()
-                yield Wait(pump.roomy)
+                yield WaitFor(pump.roomy)
             while not self._bell:
-                heard = Signal()
+                heard = Flag()
                 self._listening.append(heard)
-                yield Wait(heard)
+                yield WaitFor(heard)
             pump.ready.update(_take(self._bell, min(self._free(pump), ENDPOINTS_PER_CLAIM)))
-            yield Work(self._times.hear, self._cores["redis"])
+            yield CpuWork(self._times.hear, self._cores["redis"])
             pump.claimable.set()
             yield Sleep(self._waits.pump_gather)
 
@@ -148,9 +156,9 @@ class System:
             free = self._free(pump)
             if not pump.ready or free <= 0:
                 pump.claimable.clear()
-                yield Wait(pump.claimable)
+                yield WaitFor(pump.claimable)
                 continue
-            yield Work(self._times.claiming, self._cores["worker"], pump.loop)
+            yield CpuWork(self._times.claiming, self._cores["worker"], pump.loop)
             free = self._free(pump)  # a settlement may have been written meanwhile
             asked = _take(pump.ready, min(max(1, free // 4), ENDPOINTS_PER_CLAIM))
             endpoints = {endpoint: None for endpoint in asked if endpoint not in self._locked}
@@ -161,7 +169,7 @@ class System:
             self._locked.update(endpoints)
             claimed = self._claimed(endpoints, free)
             pump.in_flight += len(claimed)
-            yield Work(self._times.claim.statement + self._times.claim.each * len(claimed), self._cores["postgres"])
+            yield CpuWork(self._times.claim.statement + self._times.claim.each * len(claimed), self._cores["postgres"])
             self._locked.difference_update(endpoints)
             pump.ready.update({endpoint: None for endpoint in endpoints if self._due.get(endpoint)})
             for due_at in claimed:
@@ -178,24 +186,24 @@ class System:
         return claimed
 
     def _attempt(self, pump: _Pump, due_at: float) -> Process:
-        yield Work(self._times.deliver / 2, self._cores["worker"], pump.loop)
-        yield Work(self._times.receiver, self._cores["outside"])
+        yield CpuWork(self._times.deliver / 2, self._cores["worker"], pump.loop)
+        yield CpuWork(self._times.receiver, self._cores["outside"])
         self.arrived.append((due_at, self._world.now))
         yield Sleep(self._waits.answer)
-        yield Work(self._times.deliver / 2, self._cores["worker"], pump.loop)
+        yield CpuWork(self._times.deliver / 2, self._cores["worker"], pump.loop)
         pump.outcomes += 1
         pump.any.set()
 
     def _settle(self, pump: _Pump) -> Process:
         while True:
-            yield Wait(pump.any)
+            yield WaitFor(pump.any)
             if self._free(pump) > 0:
                 pump.hurry.clear()
-                yield Wait(pump.hurry, self._waits.settle_gather)
-            yield Work(self._times.settling, self._cores["worker"], pump.loop)
+                yield WaitFor(pump.hurry, self._waits.settle_gather)
+            yield CpuWork(self._times.settling, self._cores["worker"], pump.loop)
             pump.any.clear()
             count, pump.outcomes = pump.outcomes, 0
-            yield Work(self._times.settle.statement + self._times.settle.each * count, self._cores["postgres"])
+            yield CpuWork(self._times.settle.statement + self._times.settle.each * count, self._cores["postgres"])
             yield Sleep(self._waits.flush)
             pump.in_flight -= count
             self.settled_count += count

@@ -56,7 +56,7 @@ FORGET = """
 """Endpoints as new; no event, delivery or attempt."""
 
 
-class Target(NamedTuple):
+class PreloadedEndpoint(NamedTuple):
     endpoint_id: UUID
     consumer_id: UUID
 
@@ -77,7 +77,7 @@ def forget(bench: Stand) -> None:
         client.flushall()
 
 
-def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> list[Target]:
+def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> list[PreloadedEndpoint]:
     """One consumer per endpoint, `{name}-{number}`; `url` may hold `{number}`."""
     from subscriptions import ids
     from subscriptions.endpoints import new_secret
@@ -102,10 +102,12 @@ def add_endpoints(*, name: str, count: int, url: str, max_in_flight: int) -> lis
         endpoints.append(endpoint)
     Endpoint.objects.bulk_create(endpoints, batch_size=1000)
     Lane.objects.bulk_create([Lane(endpoint=endpoint) for endpoint in endpoints], batch_size=1000)
-    return [Target(endpoint.id, endpoint.consumer_id) for endpoint in endpoints]
+    return [PreloadedEndpoint(endpoint.id, endpoint.consumer_id) for endpoint in endpoints]
 
 
-def add_waiting(connection: psycopg.Connection, targets: Sequence[Target], *, each: int, size: int = BODY_SIZE) -> UUID:
+def add_waiting(
+    connection: psycopg.Connection, targets: Sequence[PreloadedEndpoint], *, each: int, size: int = BODY_SIZE
+) -> UUID:
     """Returns an id that all the new deliveries come after, and no older one does."""
     [[mark]] = connection.execute("SELECT webhooks_uuid7()").fetchall()
     time.sleep(0.002)  # ids are ordered by the millisecond
@@ -121,7 +123,7 @@ def add_waiting(connection: psycopg.Connection, targets: Sequence[Target], *, ea
     return UUID(str(mark))
 
 
-def ring(targets: Sequence[Target]) -> None:
+def ring(targets: Sequence[PreloadedEndpoint]) -> None:
     from deliveries import bell
 
     with bell.connect() as client:

@@ -18,7 +18,7 @@ from benchmarks.load.subprocesses import ask
 from benchmarks.report.figures import latency
 
 
-class Refused(Exception):
+class LoadRefused(Exception):
     """A load run got an answer that was not 2xx, or none; the text shows each kind once, with its body."""
 
 
@@ -43,7 +43,7 @@ def load(url: str, *, key: str, bodies: Sequence[Any], count: int, at_once: int,
 def complain(url: str, refusals: dict[str, dict[str, Any]]) -> None:
     if refusals:
         kinds = [f"  {one['count']} x {status}: {one['body']}" for status, one in refusals.items()]
-        raise Refused("\n".join([f"Not every request to {url} was answered with 2xx:", *kinds]))
+        raise LoadRefused("\n".join([f"Not every request to {url} was answered with 2xx:", *kinds]))
 
 
 @dataclass

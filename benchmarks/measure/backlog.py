@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.load.preload import Target, add_waiting
+from benchmarks.load.preload import PreloadedEndpoint, add_waiting
 from benchmarks.measure.second_database import with_and_without
 from benchmarks.report.progress import say
 from benchmarks.stand import Stand
@@ -43,9 +43,12 @@ PARK = """
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     parked, turns, count = (200_000, 2, 6_000) if quick else (1_000_000, 11, 15_000)
 
-    def fill(connection: psycopg.Connection, targets: list[Target]) -> None:
+    def fill(connection: psycopg.Connection, targets: list[PreloadedEndpoint]) -> None:
         like = {"like": targets[0].endpoint_id, "like_consumer": targets[0].consumer_id}
-        dead = [Target(*row) for row in connection.execute(ADD_DEAD_ENDPOINTS, {"count": DEAD, **like}).fetchall()]
+        dead = [
+            PreloadedEndpoint(*row)
+            for row in connection.execute(ADD_DEAD_ENDPOINTS, {"count": DEAD, **like}).fetchall()
+        ]
         connection.execute(PARK, {"ids": [one.endpoint_id for one in dead], **like})
         for _ in range(parked // STEP):
             add_waiting(connection, dead, each=STEP // DEAD)

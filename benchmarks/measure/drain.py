@@ -14,7 +14,7 @@ from uuid import UUID
 
 import psycopg
 
-from benchmarks.load.preload import Target, add_waiting, database, ring
+from benchmarks.load.preload import PreloadedEndpoint, add_waiting, database, ring
 from benchmarks.stand import Failed, Stand
 
 # Deliveries, whatever the number of endpoints.
@@ -70,11 +70,11 @@ class Drained:
 
 def drain(
     bench: Stand,
-    targets: Sequence[Target],
+    targets: Sequence[PreloadedEndpoint],
     *,
     count: int,
     workers: int,
-    beside: Sequence[Target] = (),
+    beside: Sequence[PreloadedEndpoint] = (),
     warm_up: int = WARM_UP,
     asks_receiver: bool = True,
     patience_seconds: float | None = None,
@@ -135,7 +135,7 @@ def _check(bench: Stand, received: int | None, *, done: int, owed: int) -> None:
 def at_work(
     bench: Stand,
     connection: psycopg.Connection,
-    targets: Sequence[Target],
+    targets: Sequence[PreloadedEndpoint],
     workers: int,
     database_name: str = "webhooks",
     *,
@@ -162,13 +162,13 @@ def _names(workers: int) -> list[str]:
     return [f"deliveries{number}" for number in range(1, workers + 1)]
 
 
-class Watch:
+class DrainWatch:
     """Looks at a few endpoints at a time, and not again at those with nothing left.
 
     What it costs to look is part of what is measured: counting finished rows was a quarter of PostgreSQL's time.
     """
 
-    def __init__(self, connection: psycopg.Connection, targets: Sequence[Target]) -> None:
+    def __init__(self, connection: psycopg.Connection, targets: Sequence[PreloadedEndpoint]) -> None:
         self._connection = connection
         ids = [target.endpoint_id for target in targets]
         self._left = [ids[start : start + WATCHED_AT_ONCE] for start in range(0, len(ids), WATCHED_AT_ONCE)]
@@ -183,10 +183,10 @@ class Watch:
 
 
 def _wait_until_drained(
-    bench: Stand, connection: psycopg.Connection, targets: Sequence[Target], *, seconds: float | None = None
+    bench: Stand, connection: psycopg.Connection, targets: Sequence[PreloadedEndpoint], *, seconds: float | None = None
 ) -> bool:
     """Whether it was, within so many seconds; without any, it must be."""
-    watch, deadline = Watch(connection, targets), time.monotonic() + (seconds or 300)
+    watch, deadline = DrainWatch(connection, targets), time.monotonic() + (seconds or 300)
     is_over = False
 
     def is_enough() -> bool:
@@ -207,7 +207,7 @@ def _pumps_running(connection: psycopg.Connection) -> int:
     return int(running)
 
 
-def _delivered(connection: psycopg.Connection, mark: UUID, targets: Sequence[Target]) -> int:
+def _delivered(connection: psycopg.Connection, mark: UUID, targets: Sequence[PreloadedEndpoint]) -> int:
     ids = [target.endpoint_id for target in targets]
     [[done]] = connection.execute(DELIVERED, {"mark": mark, "ids": ids}).fetchall()
     return int(done)

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.load.preload import BODY_SIZE, Target, database
+from benchmarks.load.preload import BODY_SIZE, PreloadedEndpoint, database
 from benchmarks.measure.second_database import NAME, with_and_without
 from benchmarks.report.progress import say
 from benchmarks.stand import Stand
@@ -57,7 +57,7 @@ SETTLE = """
 def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     finished, turns, count = (500_000, 2, 6_000) if quick else (5_000_000, 11, 15_000)
 
-    def fill(connection: psycopg.Connection, targets: list[Target]) -> None:
+    def fill(connection: psycopg.Connection, targets: list[PreloadedEndpoint]) -> None:
         # Ten endpoints each, filled at the same time: nothing is measured yet.
         groups = [targets[start : start + FAN_OUT] for start in range(0, len(targets), FAN_OUT)]
         with ThreadPoolExecutor(len(groups)) as fillers:
@@ -67,7 +67,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     return {"finished": finished, **with_and_without(bench, fill=fill, turns=turns, count=count)}
 
 
-def _add_finished(bench: Stand, targets: list[Target], *, count: int) -> None:
+def _add_finished(bench: Stand, targets: list[PreloadedEndpoint], *, count: int) -> None:
     ids = {"endpoint_ids": [target.endpoint_id for target in targets]}
     events = {"consumer_id": targets[0].consumer_id, "body": b"x" * BODY_SIZE, "fan_out": len(targets)}
     with database(bench, NAME) as connection:

@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, ring
+from benchmarks.load.preload import PreloadedEndpoint, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.load.receiver import patient_receiver, received
-from benchmarks.measure.drain import LOOK_SECONDS, VACUUM, Watch, at_work, cpu_when_ended
+from benchmarks.measure.drain import LOOK_SECONDS, VACUUM, DrainWatch, at_work, cpu_when_ended
 from benchmarks.report.figures import paired, spread
 from benchmarks.report.progress import say
 from benchmarks.stand import Failed, Stand
@@ -53,7 +53,7 @@ def measure(bench: Stand, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def _drain(bench: Stand, targets: list[Target], url: str, *, level: int, count: int) -> dict[str, float]:
+def _drain(bench: Stand, targets: list[PreloadedEndpoint], url: str, *, level: int, count: int) -> dict[str, float]:
     # A quarter of the slots is kept for receivers that answer quicker than these (deliveries/pump/slots.py).
     concurrency = str(-(-max(LEVELS) * 4 // 3))
     with (
@@ -68,7 +68,7 @@ def _drain(bench: Stand, targets: list[Target], url: str, *, level: int, count: 
         begun = weighed = time.monotonic()
         ring(targets)
         most_in_flight, most_memory = 0, 0.0
-        watch = Watch(connection, targets)
+        watch = DrainWatch(connection, targets)
         while not watch.is_drained():
             if time.monotonic() - weighed > WEIGH_SECONDS:
                 most_in_flight = max(most_in_flight, _in_flight(connection))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, forget, ring
+from benchmarks.load.preload import PreloadedEndpoint, add_endpoints, add_waiting, database, empty, forget, ring
 from benchmarks.load.receiver import free_port, patient_receiver
 from benchmarks.load.steady_producer import steady
 from benchmarks.measure.drain import Drained, drain
@@ -71,7 +71,7 @@ def _throughput(bench: Stand, case: Case, sick_url: str, *, count: int) -> dict[
     sick = _endpoints("sick", case.hanging, sick_url)
     alone: list[Drained] = []
     beside: list[Drained] = []
-    sides = [(alone, list[Target]()), (beside, sick)]
+    sides = [(alone, list[PreloadedEndpoint]()), (beside, sick)]
     for turn in range(case.drains):
         for seen, others in take_turns(sides, turn):
             seen.append(drain(bench, well, count=count, workers=2, beside=others, patience_seconds=PATIENCE_SECONDS))
@@ -102,7 +102,7 @@ def _latency(bench: Stand, case: Case, sick_url: str, *, seconds: float) -> dict
     key = producer_key()
     alone: list[dict[str, float]] = []
     beside: list[dict[str, float]] = []
-    sides = [(alone, list[Target]()), (beside, sick)]
+    sides = [(alone, list[PreloadedEndpoint]()), (beside, sick)]
     for turn in range(case.latencies):
         for seen, others in take_turns(sides, turn):
             seen.append(_arrival(bench, key, port, seconds, well, others))
@@ -122,7 +122,7 @@ def _latency(bench: Stand, case: Case, sick_url: str, *, seconds: float) -> dict
 
 
 def _arrival(
-    bench: Stand, key: str, port: int, seconds: float, well: Sequence[str], sick: Sequence[Target]
+    bench: Stand, key: str, port: int, seconds: float, well: Sequence[str], sick: Sequence[PreloadedEndpoint]
 ) -> dict[str, float]:
     bench.start(*WORKERS)
     try:
@@ -141,5 +141,5 @@ def _arrival(
         bench.stop("web", *WORKERS, now=True)
 
 
-def _endpoints(name: str, count: int, url: str) -> list[Target]:
+def _endpoints(name: str, count: int, url: str) -> list[PreloadedEndpoint]:
     return add_endpoints(name=name, count=count, url=url, max_in_flight=MAX_IN_FLIGHT)

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.load.many_receivers import by_receiver
-from benchmarks.load.preload import Target, add_endpoints, add_waiting, database, empty, ring
+from benchmarks.load.preload import PreloadedEndpoint, add_endpoints, add_waiting, database, empty, ring
 from benchmarks.load.producer import load
 from benchmarks.load.receiver import free_port
 from benchmarks.load.steady_producer import steady
-from benchmarks.measure.drain import Watch, at_work
+from benchmarks.measure.drain import DrainWatch, at_work
 from benchmarks.measure.emit import AT_ONCE, CONSUMERS, SIDES, producer_key, serve
 from benchmarks.measure.plans import explained
 from benchmarks.measure.python_samples import sampled
@@ -91,15 +91,15 @@ def _out(bench: Stand, *, count: int) -> dict[str, Any]:
     return {"counted": deliver, "plans": shown, "python": dict(list(shares.items())[:SHOWN_GROUPS])}
 
 
-def _preload(bench: Stand, targets: Sequence[Target], count: int) -> None:
+def _preload(bench: Stand, targets: Sequence[PreloadedEndpoint], count: int) -> None:
     with database(bench) as connection:
         add_waiting(connection, targets, each=count // len(targets))
 
 
-def _finish(bench: Stand, targets: Sequence[Target]) -> None:
+def _finish(bench: Stand, targets: Sequence[PreloadedEndpoint]) -> None:
     with database(bench) as connection:
         ring(targets)
-        bench.wait_until(Watch(connection, targets).is_drained, seconds=300, what="the last delivery", every=0.25)
+        bench.wait_until(DrainWatch(connection, targets).is_drained, seconds=300, what="the last delivery", every=0.25)
 
 
 def _side(found: Counted, before: dict[str, float], after: dict[str, float], count: int) -> dict[str, Any]:

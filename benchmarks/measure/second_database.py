@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.load.preload import Target, add_endpoints, database, empty
+from benchmarks.load.preload import PreloadedEndpoint, add_endpoints, database, empty
 from benchmarks.measure.drain import drain
 from benchmarks.report.figures import paired, spread, take_turns
 from benchmarks.report.progress import say
@@ -19,7 +19,7 @@ ENDPOINTS = 20
 
 
 def with_and_without(
-    bench: Stand, *, fill: Callable[[psycopg.Connection, list[Target]], None], turns: int, count: int
+    bench: Stand, *, fill: Callable[[psycopg.Connection, list[PreloadedEndpoint]], None], turns: int, count: int
 ) -> dict[str, Any]:
     """Drains on a database that `fill` has burdened, and on one that it has not, in turns; one worker each."""
     empty(bench)

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.report.figures import Spread
-from benchmarks.report.plots import Bar, Chart
+from benchmarks.report.plots import Plot, PlotBar
 
 NAMES = ("deliver", "emit", "through", "isolation", "endpoints", "in_flight")
 CPU_PARTS = ("worker", "postgres", "redis")
 
 
-def all_of(measures: Mapping[str, Any]) -> dict[str, Chart]:
+def all_of(measures: Mapping[str, Any]) -> dict[str, Plot]:
     """By file name; only of what was measured."""
     makers = (_deliver, _emit, _through, _isolation, _endpoints, _in_flight)
     return {name: make(measures[name]) for name, make in zip(NAMES, makers, strict=True) if name in measures}
 
 
-def _deliver(found: Mapping[str, Any]) -> Chart:
-    return Chart(
+def _deliver(found: Mapping[str, Any]) -> Plot:
+    return Plot(
         "Deliveries a second, beside the bare loop",
         "deliveries/s",
         ["one process", "two processes"],
@@ -26,7 +26,7 @@ def _deliver(found: Mapping[str, Any]) -> Chart:
     )
 
 
-def _emit(found: Mapping[str, Any]) -> Chart:
+def _emit(found: Mapping[str, Any]) -> Plot:
     names = {
         "noop": "no-op DRF view",
         "single": "single",
@@ -38,12 +38,12 @@ def _emit(found: Mapping[str, Any]) -> Chart:
     sides = [side for side in names if side in found]
     rates = [[_bar(found[side]["rate"]) for side in sides]]
     groups = [names[side] for side in sides]
-    return Chart("Events a second, beside a view that does nothing", "events/s", groups, ["events"], rates)
+    return Plot("Events a second, beside a view that does nothing", "events/s", groups, ["events"], rates)
 
 
-def _through(found: Mapping[str, Any]) -> Chart:
+def _through(found: Mapping[str, Any]) -> Plot:
     names = ("p50_ms", "p95_ms", "p99_ms")
-    return Chart(
+    return Plot(
         "From emit to arrival",
         "milliseconds, logarithmic",
         [f"{rate} events/s" for rate in found],
@@ -53,8 +53,8 @@ def _through(found: Mapping[str, Any]) -> Chart:
     )
 
 
-def _isolation(found: Mapping[str, Any]) -> Chart:
-    return Chart(
+def _isolation(found: Mapping[str, Any]) -> Plot:
+    return Plot(
         "Healthy endpoints' throughput, alone and beside others that never answer",
         "deliveries/s",
         [f"{case['healthy']} beside {case['hanging']}" for case in found.values()],
@@ -63,9 +63,9 @@ def _isolation(found: Mapping[str, Any]) -> Chart:
     )
 
 
-def _endpoints(found: Mapping[str, Any]) -> Chart:
+def _endpoints(found: Mapping[str, Any]) -> Plot:
     sizes = found["sizes"]
-    return Chart(
+    return Plot(
         "CPU per delivery, by number of endpoints",
         "milliseconds",
         [f"{int(size):,}" for size in sizes],
@@ -74,9 +74,9 @@ def _endpoints(found: Mapping[str, Any]) -> Chart:
     )
 
 
-def _in_flight(found: Mapping[str, Any]) -> Chart:
+def _in_flight(found: Mapping[str, Any]) -> Plot:
     levels = found["levels"]
-    return Chart(
+    return Plot(
         "A worker's memory, by requests in flight",
         "MiB",
         [f"{int(level):,}" for level in levels],
@@ -85,6 +85,6 @@ def _in_flight(found: Mapping[str, Any]) -> Chart:
     )
 
 
-def _bar(found: Spread) -> Bar:
+def _bar(found: Spread) -> PlotBar:
     several = len(found["turns"]) > 1
-    return Bar(found["median"], found["low"] if several else None, found["high"] if several else None)
+    return PlotBar(found["median"], found["low"] if several else None, found["high"] if several else None)

@@ -14,7 +14,7 @@ from benchmarks.report.tables import markdown
 
 NO_PROFILE = "The run recorded here has no profile, which this needs: the next complete `make bench` takes one."
 # Rates at which one primary is enough, so that the plan is one system and can be rehearsed.
-REHEARSED = (1_000, 10_000)
+SIMULATED = (1_000, 10_000)
 # What is smaller than this is left out.
 LEAST_SHARE = 0.02
 RECEIVERS = {
@@ -119,7 +119,7 @@ def capacities(results: Mapping[str, Any]) -> str:
         per = machines.costs(measures, batched=events > 1)
         for rate in machines.RATES:
             # Beyond that, more processes each see the same rate, so a delivery costs the same.
-            if known and held[CPU] and rate in REHEARSED:
+            if known and held[CPU] and rate in SIMULATED:
                 per = checks.shared_costs(known, per, rate=rate, events=events)
             one = machines.plan(rate, per)
             lines.append(_plan_line(one, way, _latency(known, one, events) if known and held[LATENCY] else None))
@@ -147,9 +147,9 @@ def _or_dash(value: float | None) -> str:
 
 
 def _latency(known: Model, one: Plan, events: int) -> str:
-    if one.rate not in REHEARSED:
+    if one.rate not in SIMULATED:
         return "–"
-    times = checks.rehearse(known, one, events=events).seconds
+    times = checks.simulate(known, one, events=events).seconds
     return ", ".join(f"{1000 * percentile(times, percent):.0f}" for percent in (50, 95)) + " ms"
 
 

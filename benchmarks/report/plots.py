@@ -21,7 +21,7 @@ text { fill: #e6edf3 } .grid { stroke: #3d444d } .whisker { stroke: #e6edf3 }
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class PlotBar:
     value: float
     # Of its turns; None where there was one.
     low: float | None = None
@@ -29,18 +29,18 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class Plot:
     title: str
     unit: str
     # One per group of bars, and one per bar of a group.
     groups: Sequence[str]
     series: Sequence[str]
     # For each of the series, a bar for each of the groups.
-    bars: Sequence[Sequence[Bar]]
+    bars: Sequence[Sequence[PlotBar]]
     logarithmic: bool = False
 
 
-def render(chart: Chart) -> str:
+def render(chart: Plot) -> str:
     axis = Axis.over([bar for row in chart.bars for bar in row], logarithmic=chart.logarithmic)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
@@ -62,7 +62,7 @@ class Axis:
     logarithmic: bool
 
     @classmethod
-    def over(cls, bars: Sequence[Bar], *, logarithmic: bool) -> "Axis":
+    def over(cls, bars: Sequence[PlotBar], *, logarithmic: bool) -> "Axis":
         greatest = max(bar.high if bar.high is not None else bar.value for bar in bars) or 1.0
         if not logarithmic:
             ticks = linear_ticks(greatest)
@@ -94,7 +94,7 @@ def log_ticks(least: float, greatest: float) -> list[float]:
     return [10.0**power for power in range(first, max(last, first + 1) + 1)]
 
 
-def _legend(chart: Chart) -> list[str]:
+def _legend(chart: Plot) -> list[str]:
     parts = [f'<text class="small" x="{LEFT}" y="44">{escape(chart.unit)}</text>']
     x = LEFT + 16 + 7 * len(chart.unit)
     for number, name in enumerate(chart.series):
@@ -113,7 +113,7 @@ def _grid(axis: Axis) -> list[str]:
     return parts
 
 
-def _bars(chart: Chart, axis: Axis) -> list[str]:
+def _bars(chart: Plot, axis: Axis) -> list[str]:
     room = (WIDTH - LEFT - RIGHT) / len(chart.groups)
     width = min(64.0, room * 0.8 / len(chart.series))
     parts = []
@@ -126,7 +126,7 @@ def _bars(chart: Chart, axis: Axis) -> list[str]:
     return parts
 
 
-def _bar(bar: Bar, axis: Axis, *, x: float, width: float, series: int) -> list[str]:
+def _bar(bar: PlotBar, axis: Axis, *, x: float, width: float, series: int) -> list[str]:
     top, bottom, middle = axis.y(bar.value), axis.y(axis.low), x + width / 2
     shown = f'<rect class="s{series}" x="{x + 2:.1f}" y="{top}" width="{width - 4:.1f}" height="{bottom - top:.1f}"/>'
     parts, highest = [shown], top

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FigureTarget:
     says: str
     # Where in the results its figure stands; the first part is the measure.
     path: tuple[str, ...]
@@ -23,8 +23,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    target: Target
+class TargetVerdict:
+    target: FigureTarget
     # None where it was not measured.
     figure: float | None
     low: float | None = None
@@ -47,47 +47,51 @@ class Verdict:
         return f"{self.figure:.3g}{self.target.unit}{turns}"
 
 
-TARGETS: Sequence[Target] = (
-    Target("deliver: one worker ÷ bare loop, one process", ("deliver", "one", "ratio"), 0.4),
-    Target("deliver: two workers ÷ bare loop, two processes", ("deliver", "two", "ratio"), 0.5),
-    Target("deliver: two workers ÷ one", ("deliver", "two_by_one"), 1.5),
-    Target("emit: single ÷ no-op DRF view", ("emit", "single_by_noop"), 0.5),
+TARGETS: Sequence[FigureTarget] = (
+    FigureTarget("deliver: one worker ÷ bare loop, one process", ("deliver", "one", "ratio"), 0.4),
+    FigureTarget("deliver: two workers ÷ bare loop, two processes", ("deliver", "two", "ratio"), 0.5),
+    FigureTarget("deliver: two workers ÷ one", ("deliver", "two_by_one"), 1.5),
+    FigureTarget("emit: single ÷ no-op DRF view", ("emit", "single_by_noop"), 0.5),
     # The target names no consumers, so both readings of it are judged.
-    Target("emit: batch of 100 for one consumer ÷ single, events/s", ("emit", "batch_one_by_single"), 8),
-    Target("emit: batch of 100 for 100 consumers ÷ single, events/s", ("emit", "batch_by_single"), 8),
-    Target("isolation: healthy beside 20 % that hang ÷ alone", ("isolation", "a_fifth", "throughput", "ratio"), 0.95),
-    Target("isolation: their p99 ÷ alone", ("isolation", "a_fifth", "latency", "ratio"), 2, at_most=True),
-    Target(
+    FigureTarget("emit: batch of 100 for one consumer ÷ single, events/s", ("emit", "batch_one_by_single"), 8),
+    FigureTarget("emit: batch of 100 for 100 consumers ÷ single, events/s", ("emit", "batch_by_single"), 8),
+    FigureTarget(
+        "isolation: healthy beside 20 % that hang ÷ alone", ("isolation", "a_fifth", "throughput", "ratio"), 0.95
+    ),
+    FigureTarget("isolation: their p99 ÷ alone", ("isolation", "a_fifth", "latency", "ratio"), 2, at_most=True),
+    FigureTarget(
         "isolation: beside more hung requests than slots ÷ alone",
         ("isolation", "many_hang", "throughput", "ratio"),
         0.95,
     ),
-    Target("isolation: the p99 of these ÷ alone", ("isolation", "many_hang", "latency", "ratio"), 2, at_most=True),
-    Target("backlog: with a million parked ÷ without", ("backlog", "ratio"), 0.9),
-    Target("history: with five million finished ÷ without", ("history", "ratio"), 0.9),
-    Target("endpoints: CPU per delivery, 10,000 ÷ 10", ("endpoints", "growth"), 1.5, at_most=True),
-    Target("through at 200/s: p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms"),
-    Target(
+    FigureTarget(
+        "isolation: the p99 of these ÷ alone", ("isolation", "many_hang", "latency", "ratio"), 2, at_most=True
+    ),
+    FigureTarget("backlog: with a million parked ÷ without", ("backlog", "ratio"), 0.9),
+    FigureTarget("history: with five million finished ÷ without", ("history", "ratio"), 0.9),
+    FigureTarget("endpoints: CPU per delivery, 10,000 ÷ 10", ("endpoints", "growth"), 1.5, at_most=True),
+    FigureTarget("through at 200/s: p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms"),
+    FigureTarget(
         "a worker's memory at 1,000 in flight",
         ("in_flight", "levels", "1000", "memory_mib"),
         250,
         at_most=True,
         unit=" MiB",
     ),
-    Target("the idle system, of one core", ("idle", "total_percent"), 3, at_most=True, unit=" %"),
+    FigureTarget("the idle system, of one core", ("idle", "total_percent"), 3, at_most=True, unit=" %"),
 )
 
 
-def judge(measures: Mapping[str, Any], target: Target) -> Verdict:
+def judge(measures: Mapping[str, Any], target: FigureTarget) -> TargetVerdict:
     found: Any = measures
     for part in target.path:
         if not isinstance(found, Mapping) or part not in found:
-            return Verdict(target, None)
+            return TargetVerdict(target, None)
         found = found[part]
     if isinstance(found, Mapping):
-        return Verdict(target, found["median"], found["low"], found["high"])
-    return Verdict(target, found)
+        return TargetVerdict(target, found["median"], found["low"], found["high"])
+    return TargetVerdict(target, found)
 
 
-def judge_all(measures: Mapping[str, Any]) -> list[Verdict]:
+def judge_all(measures: Mapping[str, Any]) -> list[TargetVerdict]:
     return [judge(measures, target) for target in TARGETS]

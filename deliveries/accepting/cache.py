@@ -7,19 +7,19 @@ on it alone: the statement that stores events looks at it again (insert.py), and
 from collections.abc import Iterable, Sequence
 
 from deliveries.accepting import catalogue
-from deliveries.accepting.catalogue import Entry, Name
+from deliveries.accepting.catalogue import CatalogueEntry, Name
 
 # Entries that a process remembers.
 _MAX_ENTRIES = 10_000
 # The schemas that go with them, compiled (bytes).
 _MAX_SCHEMA_BYTES = 128 << 20
 
-_entries: dict[Name, Entry] = {}
+_entries: dict[Name, CatalogueEntry] = {}
 # By the hash of a schema in there: about what it takes (bytes).
 _schema_bytes: dict[str, int] = {}
 
 
-def find(names: Sequence[Name]) -> list[Entry | None]:
+def find(names: Sequence[Name]) -> list[CatalogueEntry | None]:
     """The entry of each name, None where there is no such consumer. One statement looks up what is not remembered."""
     entries = list(map(_entries.get, names))
     if None not in entries:
@@ -41,7 +41,7 @@ def clear() -> None:
     _schema_bytes.clear()
 
 
-def _remember(looked_up: dict[Name, Entry]) -> None:
+def _remember(looked_up: dict[Name, CatalogueEntry]) -> None:
     if len(_entries) + len(looked_up) > _MAX_ENTRIES or sum(_schema_bytes.values()) > _MAX_SCHEMA_BYTES:
         clear()
     for name, entry in looked_up.items():

@@ -10,7 +10,7 @@ import orjson
 from django.conf import settings
 from django.db import connection
 
-from deliveries.accepting.insert import Kind
+from deliveries.accepting.insert import EventKind
 from subscriptions import ids
 from subscriptions.schemas.compiled import SchemaCache, SchemaRefused, Validator
 from subscriptions.schemas.work import Work
@@ -56,14 +56,14 @@ Name = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EventRefusal:
     code: str
     detail: str
     pointer: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry(Kind):
+class CatalogueEntry(EventKind):
     """A living consumer and an event type in one version: all it takes to judge an event."""
 
     # Whether the type is in the catalogue at all.
@@ -80,19 +80,19 @@ class Entry(Kind):
         """As it is shown."""
         return self.consumer_uid or ids.show("con", self.consumer_id)
 
-    def refusal(self, data: dict[str, Any], work: Work) -> Refusal | None:
+    def refusal(self, data: dict[str, Any], work: Work) -> EventRefusal | None:
         """Why an event with this data may not be accepted. `work` is what checking may still cost this request."""
         if not self.is_registered and settings.UNKNOWN_EVENT_TYPES != "register":
-            return Refusal("event_type_unknown", f"The event type {self.type!r} is not in the catalogue.", "/type")
+            return EventRefusal("event_type_unknown", f"The event type {self.type!r} is not in the catalogue.", "/type")
         if self.is_archived:
-            return Refusal("event_type_archived", f"The event type {self.type!r} is archived.", "/type")
+            return EventRefusal("event_type_archived", f"The event type {self.type!r} is archived.", "/type")
         if self.schema_problem is not None:
             detail = f"The event type's schema has to be registered anew. {self.schema_problem}"
-            return Refusal("schema_refused", detail, "/type")
+            return EventRefusal("schema_refused", detail, "/type")
         return None if self.validator is None else _mismatch(self.validator, data, work)
 
 
-def look_up(names: Collection[Name]) -> dict[Name, Entry]:
+def look_up(names: Collection[Name]) -> dict[Name, CatalogueEntry]:
     """An entry for each name whose consumer lives. One statement, however many names there are."""
     uuids = {consumer: uuid for consumer, _, _ in names if (uuid := ids.parse("con", consumer))}
     asked = {
@@ -129,22 +129,24 @@ def note_use(types: Collection[str]) -> None:
             cursor.execute(USE_TYPES, {"names": sorted(types)})
 
 
-def _entry(kind: tuple[UUID, str | None, str, str], state: tuple[bool, bool, bool], schema: str | None) -> Entry:
+def _entry(
+    kind: tuple[UUID, str | None, str, str], state: tuple[bool, bool, bool], schema: str | None
+) -> CatalogueEntry:
     if schema is None:
-        return Entry(*kind, None, *state, None, None)
+        return CatalogueEntry(*kind, None, *state, None, None)
     schema_hash = hashlib.md5(schema.encode(), usedforsecurity=False).hexdigest()
     try:
-        return Entry(*kind, schema_hash, *state, _validators.get(schema), None)
+        return CatalogueEntry(*kind, schema_hash, *state, _validators.get(schema), None)
     except SchemaRefused as refused:
         # It was registered before its cost was looked at, and would be too high.
-        return Entry(*kind, schema_hash, *state, None, str(refused))
+        return CatalogueEntry(*kind, schema_hash, *state, None, str(refused))
 
 
-def _mismatch(validator: Validator, data: dict[str, Any], work: Work) -> Refusal | None:
+def _mismatch(validator: Validator, data: dict[str, Any], work: Work) -> EventRefusal | None:
     if not work.allows(validator, data):
-        return Refusal("schema_refused", _TOO_MUCH, "/data")
+        return EventRefusal("schema_refused", _TOO_MUCH, "/data")
     found = validator.mismatch(data)
-    return None if found is None else Refusal("schema_mismatch", found.message, f"/data{found.pointer}")
+    return None if found is None else EventRefusal("schema_mismatch", found.message, f"/data{found.pointer}")
 
 
 # A process's own: schemas are compiled once, and seldom change.

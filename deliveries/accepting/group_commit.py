@@ -23,9 +23,9 @@ from django.utils import timezone
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from deliveries import bell, ingest
-from deliveries.ingest import Accepted, Draft, NewEvent, Refused, Result
+from deliveries.ingest import Accepted, Draft, NewEvent, RefusedEvent, Result
 from subscriptions import idempotency, keys
-from subscriptions.idempotency import Answer, InProgress, Scope
+from subscriptions.idempotency import InProgress, Scope, StoredAnswer
 from subscriptions.limits.batcher import Batcher
 from subscriptions.process import fail_points, request_id
 
@@ -44,7 +44,7 @@ class Emit(NamedTuple):
     present: Callable[[Sequence[Result]], bytes]
 
 
-class Busy(Exception):
+class IdContended(Exception):
     """Others used the same id each time that it was tried."""
 
 
@@ -62,7 +62,7 @@ class _Request:
         self.now = now
         # Its log line may be written by the thread of another request.
         self.request_id = request_id.current()
-        self.drafts: list[Draft | Refused] = []
+        self.drafts: list[Draft | RefusedEvent] = []
         self.draft()
 
     def draft(self) -> None:
@@ -77,16 +77,16 @@ class _RolledBack(Exception):
 
 
 # A request's results, or its answer if it was kept, or what to raise. None if it was not decided.
-_Decided = list[Result] | Answer | Exception | None
+_Decided = list[Result] | StoredAnswer | Exception | None
 
 
-def emit(emit: Emit) -> Answer:
+def emit(emit: Emit) -> StoredAnswer:
     """The answer to events that are stored, counted and rung for. Raises what `present` does, Busy, KeyEnded, and
     `idempotency`'s KeyReused and InProgress."""
     return _emit(emit) if emit.scope is None else idempotency.counted(lambda: _emit(emit))
 
 
-def _emit(emit: Emit) -> Answer:
+def _emit(emit: Emit) -> StoredAnswer:
     _replace_dead_connection()
     request = _Request(emit, timezone.now())
     decided = _queue(request).do(request)
@@ -98,10 +98,10 @@ def _emit(emit: Emit) -> Answer:
         request.draft()
         decided = _accept_all([request])[0]
     if isinstance(decided, list):
-        return Answer(status_code=202, body=emit.present(decided))
-    if isinstance(decided, Answer):
+        return StoredAnswer(status_code=202, body=emit.present(decided))
+    if isinstance(decided, StoredAnswer):
         return decided
-    raise decided or Busy
+    raise decided or IdContended
 
 
 def _queue(request: _Request) -> "Batcher[_Request, _Decided]":
@@ -190,7 +190,7 @@ def _takes_one_statement(request: _Request) -> bool:
     if len(request.drafts) != 1 or request.emit.scope is not None:
         return False
     [first] = request.drafts
-    return isinstance(first, Refused) or not first.writes_more
+    return isinstance(first, RefusedEvent) or not first.writes_more
 
 
 def _must_be_whole(own: dict[_Request, list[Result | None]]) -> None:
@@ -212,14 +212,14 @@ def _presented(emit: Emit, results: list[Result | None]) -> _Decided:
     if emit.scope is None:
         return decided
     try:
-        return Answer(status_code=202, body=emit.present(decided))
+        return StoredAnswer(status_code=202, body=emit.present(decided))
     except Exception as error:
         return error
 
 
 def _keep_answers(group: Sequence[_Request], decided: dict[int, _Decided]) -> None:
     answers = [(each.emit.scope, decided[id(each)]) for each in group if each.emit.scope]
-    wanted = [(scope, answer) for scope, answer in answers if scope and isinstance(answer, Answer)]
+    wanted = [(scope, answer) for scope, answer in answers if scope and isinstance(answer, StoredAnswer)]
     taken = idempotency.keep(wanted) if wanted else set()
     if taken:
         # Another process has kept one under the same key, a moment ago.

@@ -198,7 +198,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class EventKind:
     """A consumer and an event type in one version, as they were when they were looked up. Compared by identity."""
 
     consumer_id: UUID
@@ -210,7 +210,7 @@ class Kind:
 
 
 # The kind of an event, and the id of the API key that it came with.
-KindAndKey = tuple[Kind, str | None]
+KindAndKey = tuple[EventKind, str | None]
 T = TypeVar("T")
 
 

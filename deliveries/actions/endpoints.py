@@ -11,7 +11,7 @@ from deliveries.health import lifecycle
 from subscriptions import endpoints
 from subscriptions.actions.changes import differing
 from subscriptions.audit import Actor, record
-from subscriptions.endpoints import Rotated
+from subscriptions.endpoints import RotatedSecret
 from subscriptions.models import Endpoint, EndpointStatus, Lane
 
 
@@ -47,7 +47,7 @@ def probe_now(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
 
 
 @transaction.atomic
-def rotate_secret(endpoint: Endpoint, *, actor: Actor, why: str, **options: Any) -> Rotated:
+def rotate_secret(endpoint: Endpoint, *, actor: Actor, why: str, **options: Any) -> RotatedSecret:
     """The secret goes to the caller alone, to be shown once."""
     rotated = endpoints.rotate_secret(endpoint, **options)
     _record(endpoint, "endpoint.secret_rotated", actor, why)

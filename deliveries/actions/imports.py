@@ -19,9 +19,9 @@ from deliveries.moving.lines import (
     EndpointLine,
     EventTypeLine,
     Line,
+    LineOutcome,
     LineRefused,
     Mistake,
-    Outcome,
     Result,
 )
 from subscriptions import endpoints, event_types, ids
@@ -62,7 +62,7 @@ def import_batch(
         # A name was taken between our look and our write. By itself, each line finds out whether it was its name.
         if len(lines) == 1:
             mistake = Mistake("", _AT_THE_SAME_MOMENT)
-            return [Result(lines[0].number, lines[0].kind, Outcome.REFUSED, mistakes=(mistake,))]
+            return [Result(lines[0].number, lines[0].kind, LineOutcome.REFUSED, mistakes=(mistake,))]
         options = {"update": update, "dry_run": dry_run}
         return [result for line in lines for result in import_batch([line], earlier, **options, actor=actor, why=why)]
     batch.remember()
@@ -116,7 +116,7 @@ class _Batch:
                 case EndpointLine():
                     return self._endpoint(line)
         except LineRefused as refused:
-            return Result(line.number, line.kind, Outcome.REFUSED, mistakes=refused.mistakes)
+            return Result(line.number, line.kind, LineOutcome.REFUSED, mistakes=refused.mistakes)
 
     # ── Event types: few, so each by itself ──────────────────────────────────────────────────────────────────────────
 
@@ -135,7 +135,7 @@ class _Batch:
             raise LineRefused(Mistake(error.pointer, str(error))) from None
         except event_types.NameTaken:
             raise LineRefused(Mistake("/name", _AT_THE_SAME_MOMENT)) from None
-        return Result(line.number, line.kind, Outcome.CREATED) if is_new else self._told(line, changed)
+        return Result(line.number, line.kind, LineOutcome.CREATED) if is_new else self._told(line, changed)
 
     def _declare(self, line: EventTypeLine) -> None:
         fields = {name: value for name, value in line.fields.items() if name not in ("deprecated", "archived")}
@@ -155,9 +155,9 @@ class _Batch:
             self._new_consumers.append(made)
             self._consumers.update(dict.fromkeys(_names_of(made), made))
             self._rooms[made.id] = Room()
-            return Result(line.number, line.kind, Outcome.CREATED)
+            return Result(line.number, line.kind, LineOutcome.CREATED)
         if found.deleted_at is not None:
-            return Result(line.number, line.kind, Outcome.DELETED)
+            return Result(line.number, line.kind, LineOutcome.DELETED)
         changed = differences.of_consumer(found, line)
         if changed and self._may_write:
             fields = {**line.fields, **({"uid": line.uid} if line.uid else {})}
@@ -181,11 +181,11 @@ class _Batch:
         found = next((self._endpoints[name] for name in names if name in self._endpoints), None)
         if found is None:
             self._new_endpoints.append(self._new_endpoint(line, consumer))
-            return Result(line.number, line.kind, Outcome.CREATED, has_new_secret="secret" not in line.fields)
+            return Result(line.number, line.kind, LineOutcome.CREATED, has_new_secret="secret" not in line.fields)
         if found.consumer_id != consumer.id:
             raise LineRefused(Mistake("/id", "An endpoint of another consumer has this id."))
         if found.deleted_at is not None:
-            return Result(line.number, line.kind, Outcome.DELETED)
+            return Result(line.number, line.kind, LineOutcome.DELETED)
         return self._existing(line, found)
 
     def _new_endpoint(self, line: EndpointLine, consumer: Consumer) -> Endpoint:
@@ -238,7 +238,7 @@ class _Batch:
     def _told(self, line: Line, changed: list[str]) -> Result:
         """Of something that is here. A secret that differs is told of, and stays, also in an update."""
         left = [name for name in changed if name in differences.SECRETS] if self._update else changed
-        outcome = Outcome.DIFFERENT if left else Outcome.UPDATED if changed else Outcome.UNCHANGED
+        outcome = LineOutcome.DIFFERENT if left else LineOutcome.UPDATED if changed else LineOutcome.UNCHANGED
         return Result(line.number, line.kind, outcome, fields=tuple(left or changed))
 
 

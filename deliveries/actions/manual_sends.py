@@ -12,13 +12,13 @@ from subscriptions.models import Endpoint
 
 
 def send_test(endpoint: Endpoint, *, actor: Actor, why: str, **event: Any) -> tuple[Trial, SentTest]:
-    """What came of it, and as the log keeps it. `Held` or `Busy` when nothing was sent."""
+    """What came of it, and as the log keeps it. `Held` or `TooManyTests` when nothing was sent."""
     trial = test_event.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.tested", actor, why), **event)
     return trial, sent_tests.keep(endpoint, trial, sent_by=str(actor))
 
 
 def run_check_up(endpoint: Endpoint, *, actor: Actor, why: str) -> dict[str, Any]:
-    """The report. `Held`, `Busy` or `TooSoon` when nothing was sent."""
+    """The report. `Held`, `TooManyTests` or `TooSoon` when nothing was sent."""
     return check_up.run(endpoint, before_sending=lambda: _record(endpoint, "endpoint.checked_up", actor, why))
 
 

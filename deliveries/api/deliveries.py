@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from deliveries.api.events import event_or_404, state_of, time_of
 from deliveries.api.show import DeliveryDetailOut, DeliveryOut, show_attempt, show_delivery
 from deliveries.browse.filter import FIELDS, Filter, FilterField
-from deliveries.browse.source import Position
+from deliveries.browse.source import WalkPosition
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery
 from deliveries.states import DeliveryState
@@ -117,13 +117,13 @@ def walked(request: Request, wanted: Filter) -> tuple[list[Delivery], str | None
     return found.rows, next_url(request, [end.key.hex, end.id.hex]) if end else None
 
 
-def _position(request: Request) -> Position | None:
+def _position(request: Request) -> WalkPosition | None:
     cursor = read_cursor(request)
     if cursor is None:
         return None
     try:
         # One id alone, from a release that knew no other.
-        return Position(UUID(hex=cursor[0]), UUID(hex=cursor[-1]))
+        return WalkPosition(UUID(hex=cursor[0]), UUID(hex=cursor[-1]))
     except (ValueError, TypeError, IndexError, AttributeError):
         raise invalid_cursor() from None
 

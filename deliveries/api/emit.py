@@ -11,13 +11,13 @@ from deliveries.accepting import group_commit
 from deliveries.accepting.group_commit import Emit
 from deliveries.api.shape import read_event, read_traceparent
 from deliveries.api.show import EventOut, show_event
-from deliveries.ingest import Accepted, Duplicate, NewEvent, Refused, Result
+from deliveries.ingest import Accepted, Duplicate, NewEvent, RefusedEvent, Result
 from subscriptions.access.caller import Caller
 from subscriptions.api.authentication import key_refused
 from subscriptions.api.problems import Problem, invalid
 from subscriptions.api.rendering import render
 from subscriptions.api.views import idempotency_problems, scope_of
-from subscriptions.idempotency import Answer
+from subscriptions.idempotency import StoredAnswer
 
 # Where a request carries the error that answered it before Django: the view raises it, so that it is answered and
 # logged as any other.
@@ -26,17 +26,17 @@ FAILED = "webhooks.emit_failed"
 OWN_LINE = "webhooks.own_log_line"
 
 Environ = MutableMapping[str, Any]
-EmitBody = Callable[[Environ, Caller, Any], Answer]
+EmitBody = Callable[[Environ, Caller, Any], StoredAnswer]
 
 
-def emit_one(environ: Environ, caller: Caller, body: Any) -> Answer:
+def emit_one(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
     new = read_event(body, traceparent=read_traceparent(environ.get("HTTP_TRACEPARENT")))
     if isinstance(new, Problem):
         raise new
 
     def present(results: Sequence[Result]) -> bytes:
         [result] = results
-        if isinstance(result, Refused):
+        if isinstance(result, RefusedEvent):
             raise _problem(result)
         if isinstance(result, Accepted):
             environ[OWN_LINE] = True
@@ -45,7 +45,7 @@ def emit_one(environ: Environ, caller: Caller, body: Any) -> Answer:
     return _answer(environ, caller, body, [new], present)
 
 
-def emit_batch(environ: Environ, caller: Caller, body: Any) -> Answer:
+def emit_batch(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
     items = body.get("events")
     if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:
         raise invalid([{"pointer": "/events", "detail": f"A list of 1 to {settings.MAX_BATCH_EVENTS} events."}])
@@ -77,13 +77,13 @@ def _answer(
     body: Any,
     new_events: Sequence[NewEvent],
     present: Callable[[Sequence[Result]], bytes],
-) -> Answer:
+) -> StoredAnswer:
     with idempotency_problems():
         try:
             return group_commit.emit(Emit(new_events, caller.key_id, scope_of(environ, caller, body), present))
         except group_commit.KeyEnded:
             raise key_refused() from None
-        except group_commit.Busy:
+        except group_commit.IdContended:
             detail = "An event of this id is being accepted right now. Send it again."
             raise Problem(409, "event_id_in_progress", detail) from None
 
@@ -96,7 +96,7 @@ def _sized(shape: NewEvent | Problem, item: Any) -> NewEvent | Problem:
 
 
 def _show_result(result: Result, new: NewEvent) -> dict[str, Any]:
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedEvent):
         return _refused(_problem(result))
     return {"status": "accepted" if isinstance(result, Accepted) else "duplicate", "event": _shown(result, new)}
 
@@ -110,7 +110,7 @@ def _refused(problem: Problem) -> dict[str, Any]:
     return {"status": "refused", "problem": problem.document()}
 
 
-def _problem(refused: Refused) -> Problem:
+def _problem(refused: RefusedEvent) -> Problem:
     status = {"consumer_not_found": 404, "event_id_reused": 409}.get(refused.code, 400)
     return Problem(
         status, refused.code, refused.detail, errors=[{"pointer": refused.pointer, "detail": refused.detail}]

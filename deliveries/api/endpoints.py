@@ -487,7 +487,7 @@ def _sent_by_hand() -> Iterator[None]:
         raise Problem(409, "held", "An operator holds everything back, so nothing goes out. Try again later.") from None
     except test_event.Locked as error:
         raise Problem(503, error.code, str(error)) from None
-    except test_event.Busy as error:
+    except test_event.TooManyTests as error:
         raise Problem(429, error.code, str(error), headers={"Retry-After": str(error.retry_after_seconds)}) from None
     except check_up.TooSoon:
         raise Problem(

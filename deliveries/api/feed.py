@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from deliveries.api.show import EventOut, show_event
 from deliveries.browse import feed
-from deliveries.browse.feed import Place, Position
+from deliveries.browse.feed import FeedPosition, FeedReader
 from deliveries.states import DeliveryState
 from subscriptions import ids
 from subscriptions.access.scopes import EVENTS_READ
@@ -41,8 +41,8 @@ _UNDELIVERED = Parameter(
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    place: Place
+class FeedWait:
+    place: FeedReader
     seconds: int
 
 
@@ -76,7 +76,7 @@ class Feed(ApiView):
         page = feed.read(found, after=after, limit=limit_of(request), undelivered=flag_of(request, "undelivered"))
         moved = page.position != after
         if seconds and not moved and not request.META.get(HAS_WAITED):
-            request.META[WAITS_FOR] = Wait(Place(found.id, after), seconds)
+            request.META[WAITS_FOR] = FeedWait(FeedReader(found.id, after), seconds)
         results: list[FeedEventOut] = [
             {
                 **show_event(event, consumer=str(found)),
@@ -102,7 +102,7 @@ def _seconds(request: Request) -> int:
     return int(text)
 
 
-def _position(request: Request) -> Position:
+def _position(request: Request) -> FeedPosition:
     cursor: list[Any] | None = read_cursor(request)
     if cursor is None:
         return feed.START
@@ -110,6 +110,6 @@ def _position(request: Request) -> Position:
         xid, event_id = cursor
         if not isinstance(xid, str) or not xid.isascii() or not xid.isdigit() or int(xid) > _LARGEST_XID:
             raise invalid_cursor()
-        return Position(xid, UUID(hex=event_id))
+        return FeedPosition(xid, UUID(hex=event_id))
     except (ValueError, TypeError, AttributeError):
         raise invalid_cursor() from None

@@ -18,7 +18,7 @@ UP_TO = 200_000
 ENDPOINTS = 500
 
 
-class Wait(StrEnum):
+class WaitReason(StrEnum):
     """Why an endpoint's due deliveries have not gone out. The first that applies, in this order."""
 
     HELD = "held"  # an operator's kill switch
@@ -34,7 +34,7 @@ class Wait(StrEnum):
 
 
 # Nothing goes out for these until something changes; for all others it is a matter of time.
-PARKED = (Wait.HELD, Wait.PAUSED, Wait.DISABLED, Wait.FAILING, Wait.ASKED_TO_WAIT)
+PARKED = (WaitReason.HELD, WaitReason.PAUSED, WaitReason.DISABLED, WaitReason.FAILING, WaitReason.ASKED_TO_WAIT)
 
 READ_BACKLOG = f"""
     WITH RECURSIVE found AS (
@@ -124,7 +124,7 @@ class Owed:
     oldest_due_at: datetime | None
     in_flight: int
     is_more: bool
-    wait: Wait
+    wait: WaitReason
 
     @property
     def waiting(self) -> int:
@@ -176,4 +176,4 @@ def read_owed(endpoint_id: UUID, *, up_to: int) -> Owed | None:
 
 def _owed(row: tuple[object, ...]) -> Owed:
     endpoint_id, due, later, oldest_due_at, in_flight, is_more, wait = row
-    return Owed(endpoint_id, due, later, oldest_due_at, in_flight, is_more, Wait(str(wait)))  # type: ignore[arg-type]
+    return Owed(endpoint_id, due, later, oldest_due_at, in_flight, is_more, WaitReason(str(wait)))  # type: ignore[arg-type]

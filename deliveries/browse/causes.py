@@ -86,7 +86,7 @@ COMMON_ERRORS = f"""
 
 
 @dataclass
-class Group:
+class CauseGroup:
     endpoint: Endpoint
     reason: str
     count: int
@@ -101,7 +101,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Causes:
-    groups: list[Group]
+    groups: list[CauseGroup]
     total: int
     # The total is what was counted; there are more.
     is_more: bool
@@ -149,11 +149,11 @@ def _among_the_newest(found: Source, *, limit: int) -> Causes:
     return Causes(groups, sum(row[2] for row in rows), is_more, found.window if is_more else None)
 
 
-def _groups(rows: list[tuple[Any, ...]]) -> list[Group]:
+def _groups(rows: list[tuple[Any, ...]]) -> list[CauseGroup]:
     if not rows:
         return []
     found = Endpoint.objects.select_related("consumer", "lane").in_bulk([row[0] for row in rows])
-    groups = [Group(found[row[0]], *row[1:]) for row in rows]
+    groups = [CauseGroup(found[row[0]], *row[1:]) for row in rows]
     pairs = {"endpoint_ids": [group.endpoint.id for group in groups], "reasons": [group.reason for group in groups]}
     kinds = {(row[0], row[1]): row[2] for row in fetch(COMMON_ERRORS, pairs)}
     for group in groups:

@@ -72,35 +72,35 @@ _LOOKED_THROUGH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FeedPosition:
     xid: str
     id: UUID
 
 
-START = Position("0", UUID(int=0))
+START = FeedPosition("0", UUID(int=0))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FeedReader:
     """Where in whose feed a reader stands."""
 
     consumer_id: UUID
-    position: Position
+    position: FeedPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FeedPage:
     events: list[Event]
     deliveries: dict[UUID, list[Delivery]]
     # After the last event that was looked at, or where the reader was.
-    position: Position
+    position: FeedPosition
 
 
-def read(consumer: Consumer, *, after: Position, limit: int, undelivered: bool = False) -> Page:
+def read(consumer: Consumer, *, after: FeedPosition, limit: int, undelivered: bool = False) -> FeedPage:
     """The next events. `undelivered` leaves out those that have reached every endpoint they were owed to."""
     rows = _rows(consumer, after=after, limit=_LOOKED_THROUGH if undelivered else limit)
     if not rows:
-        return Page(events=[], deliveries={}, position=after)
+        return FeedPage(events=[], deliveries={}, position=after)
     if undelivered:
         arrived = _arrived(consumer, [event_id for event_id, _ in rows])
         wanted = [row for row in rows if row[0] not in arrived]
@@ -113,12 +113,12 @@ def read(consumer: Consumer, *, after: Position, limit: int, undelivered: bool =
     for delivery in Delivery.objects.filter(endpoint__consumer=consumer, event_id__in=event_ids).order_by("id"):
         deliveries[delivery.event_id].append(delivery)
     found = Event.objects.in_bulk(event_ids)
-    return Page(
-        events=[found[event_id] for event_id, _ in rows], deliveries=deliveries, position=Position(last[1], last[0])
+    return FeedPage(
+        events=[found[event_id] for event_id, _ in rows], deliveries=deliveries, position=FeedPosition(last[1], last[0])
     )
 
 
-def with_news(places: Sequence[Place]) -> set[int]:
+def with_news(places: Sequence[FeedReader]) -> set[int]:
     """The indexes of the places behind which there is something to read."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -132,7 +132,7 @@ def with_news(places: Sequence[Place]) -> set[int]:
         return {number - 1 for (number,) in cursor.fetchall()}
 
 
-def _rows(consumer: Consumer, *, after: Position, limit: int) -> list[tuple[UUID, str]]:
+def _rows(consumer: Consumer, *, after: FeedPosition, limit: int) -> list[tuple[UUID, str]]:
     with connection.cursor() as cursor:
         cursor.execute(READ_FEED, {"consumer_id": consumer.id, "xid": after.xid, "id": after.id, "limit": limit})
         return list(cursor.fetchall())

@@ -42,7 +42,7 @@ COLUMNS = "d.id, d.event_id, d.endpoint_id, d.state, d.attempt_count, d.dead_rea
 
 
 @dataclass(frozen=True)
-class Position:
+class WalkPosition:
     """The last delivery seen: its key (its id, or its event's where that is the order) and its id."""
 
     key: UUID
@@ -65,7 +65,7 @@ class Source:
     is_few: bool = False
     has_reason: bool = False
 
-    def candidates(self, *, take: int, after: Position | None = None, forward: bool = False) -> str:
+    def candidates(self, *, take: int, after: WalkPosition | None = None, forward: bool = False) -> str:
         """The next `take` of them beyond a position, newest first unless `forward`."""
         way, beyond = ("ASC", ">") if forward else ("DESC", "<")
         # Literals: a planner that does not know how many are wanted expects a tenth of the table.
@@ -113,7 +113,7 @@ class Source:
     def is_keyed(self) -> bool:
         return not self.is_few and (self.endpoint_ids is not None or self.has_reason)
 
-    def _beyond(self, after: Position | None, beyond: str) -> tuple[list[str], str]:
+    def _beyond(self, after: WalkPosition | None, beyond: str) -> tuple[list[str], str]:
         """What the index is asked, and what is then asked of the rows."""
         if after is None:
             return [], "true"

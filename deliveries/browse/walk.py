@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from deliveries.browse.filter import Filter
-from deliveries.browse.source import Position, Source, fetch, source
+from deliveries.browse.source import Source, WalkPosition, fetch, source
 from deliveries.models import Delivery
 
 
@@ -15,17 +15,17 @@ from deliveries.models import Delivery
 class Walk:
     rows: list[Delivery]
     # Where the next page in the same direction begins; None at the end.
-    following: Position | None
+    following: WalkPosition | None
     # How many were looked at without finding enough; None if the page is full or nothing is left.
     looked_at: int | None
     key: str
 
-    def position_of(self, row: Delivery) -> Position:
-        return Position(getattr(row, self.key), row.id)
+    def position_of(self, row: Delivery) -> WalkPosition:
+        return WalkPosition(getattr(row, self.key), row.id)
 
 
 def walk(
-    wanted: Filter, *, size: int, after: Position | None = None, forward: bool = False, window: int | None = None
+    wanted: Filter, *, size: int, after: WalkPosition | None = None, forward: bool = False, window: int | None = None
 ) -> Walk:
     """Newest first from a position, or from it to newer ones (`forward`, and then oldest first)."""
     found = source(wanted)
@@ -40,13 +40,13 @@ class Batch:
 
     ids: list[UUID]
     # How far it has looked; None if it has looked at nothing.
-    position: Position | None
+    position: WalkPosition | None
     # Nothing is left beyond these.
     is_last: bool
 
 
 def next_batch(
-    wanted: Filter, *, size: int, after: Position | None, finished_by: datetime, window: int | None = None
+    wanted: Filter, *, size: int, after: WalkPosition | None, finished_by: datetime, window: int | None = None
 ) -> Batch:
     """The next deliveries that a replay takes, oldest first: the ones that `matched` counts, a window at a time."""
     found = source(wanted, only_replayable=True, finished_by=finished_by)
@@ -57,8 +57,8 @@ def next_batch(
 
 
 def _positions(
-    found: Source, *, size: int, after: Position | None, forward: bool
-) -> tuple[list[Position], Position | None, int | None]:
+    found: Source, *, size: int, after: WalkPosition | None, forward: bool
+) -> tuple[list[WalkPosition], WalkPosition | None, int | None]:
     """Up to `size` that match, where the next ones begin, and how many were looked at in vain."""
     take = found.window if found.narrow else size + 1
     candidates = found.candidates(take=take, after=after, forward=forward)
@@ -67,7 +67,7 @@ def _positions(
     narrow = " AND ".join(found.narrow) or "true"
     given = {**found.given, "size": size + 1}
     statement = f"SELECT c.{found.key}, c.id FROM ({candidates}) c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
-    positions, end = [Position(*row) for row in fetch(statement, given)], None
+    positions, end = [WalkPosition(*row) for row in fetch(statement, given)], None
     if len(positions) <= size and found.narrow:
         positions, end = _window(found, candidates, narrow=narrow, order=order, given=given)
         positions.sort(key=lambda each: (each.key, each.id), reverse=not forward)  # a union promises no order
@@ -78,21 +78,21 @@ def _positions(
 
 def _window(
     found: Source, candidates: str, *, narrow: str, order: str, given: dict[str, Any]
-) -> tuple[list[Position], Position | None]:
+) -> tuple[list[WalkPosition], WalkPosition | None]:
     """Those of a window that match, and its last candidate if it is full: in one statement, and so as of one moment.
     Otherwise what leaves the window meanwhile would move its end beyond rows that nobody has looked at."""
     matching = f"SELECT c.{found.key}, c.id, false FROM c WHERE {narrow} ORDER BY {order} LIMIT %(size)s"
     last = f"SELECT c.{found.key}, c.id, true FROM c ORDER BY {order} OFFSET {found.window - 1:d} LIMIT 1"
     rows = fetch(f"WITH c AS MATERIALIZED ({candidates}) ({matching}) UNION ALL ({last})", given)
-    ends = [Position(key, id) for key, id, is_end in rows if is_end]
-    matches = [Position(key, id) for key, id, is_end in rows if not is_end]
+    ends = [WalkPosition(key, id) for key, id, is_end in rows if is_end]
+    matches = [WalkPosition(key, id) for key, id, is_end in rows if not is_end]
     return matches, ends[0] if ends else None
 
 
 def walk_many(wanted: Filter, *, limit: int, window: int | None = None) -> list[Delivery]:
     """For a shell, which may wait: window after window until so many are found or nothing is left."""
     rows: list[Delivery] = []
-    following: Position | None = None
+    following: WalkPosition | None = None
     while len(rows) < limit:
         found = walk(wanted, size=min(limit - len(rows), 1000), after=following, window=window)
         rows += found.rows

@@ -25,7 +25,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def show(request: HttpRequest) -> HttpResponse:
     values = _values(request)
     wanted, problem = _wanted(values)
-    page = keyset.page(request, entries(wanted)) if wanted else keyset.Page[AuditEntry]([], None, None)
+    page = keyset.page(request, entries(wanted)) if wanted else keyset.ListPage[AuditEntry]([], None, None)
     query = request.GET.copy()
     for name in ("before", "after"):
         query.pop(name, None)

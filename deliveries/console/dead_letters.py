@@ -12,7 +12,7 @@ from deliveries.pages import keyset
 def show(request: HttpRequest) -> HttpResponse:
     asked = criteria.read(request.GET)
     if asked.problems:
-        found, page = Causes([], 0, False), keyset.Page[Delivery]([], None, None)
+        found, page = Causes([], 0, False), keyset.ListPage[Delivery]([], None, None)
     else:
         found, page = causes(asked.filter), keyset.deliveries(request, asked.filter)
         _attach_last_attempts(page.rows)

@@ -20,7 +20,7 @@ from deliveries.states import DeliveryState
 from subscriptions import endpoints, ids
 from subscriptions.models import AuditEntry
 
-DEEDS: dict[str, tuple[Callable[..., None], str]] = {
+ACTIONS: dict[str, tuple[Callable[..., None], str]] = {
     "replay": (actions.replay_one, "It goes out again: a new round has begun."),
     "retry-now": (actions.retry_now, "It is due now."),
     "give-up": (actions.give_up, "It is a dead letter now, and can still be replayed."),
@@ -41,7 +41,7 @@ def index(request: HttpRequest) -> HttpResponse:
         request,
         "deliveries.html",
         title="Deliveries",
-        page=keyset.Page[Delivery]([], None, None) if problem else keyset.deliveries(request, wanted),
+        page=keyset.ListPage[Delivery]([], None, None) if problem else keyset.deliveries(request, wanted),
         state=state,
         states=DeliveryState.values,
         endpoint=endpoint,
@@ -80,11 +80,11 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     )
 
 
-def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
+def act(request: HttpRequest, public_id: str, action: str) -> HttpResponse:
     delivery = _find(public_id)
-    if delivery is None or deed not in DEEDS:
+    if delivery is None or action not in ACTIONS:
         return missing(request, "delivery")
-    run, done = DEEDS[deed]
+    run, done = ACTIONS[action]
     here = reverse("admin:delivery", args=[public_id])
     try:
         run(delivery, actor=actor_of(request), why=why_of(request))

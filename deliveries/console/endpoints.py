@@ -42,7 +42,7 @@ COUNT_ERRORS = """
 """
 """How the last attempts of an endpoint's newest deliveries failed."""
 
-DEEDS: dict[str, tuple[Callable[..., None], str, bool]] = {
+ACTIONS: dict[str, tuple[Callable[..., None], str, bool]] = {
     "pause": (actions.pause, "Paused. What comes for it waits.", False),
     "resume": (actions.resume, "Active again. What waited goes out.", False),
     "disable": (actions.disable, "Disabled. What it is owed stays parked.", True),
@@ -117,7 +117,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
     )
 
 
-def _late(owed: Owed | None, *, slow: Sequence[UUID]) -> waiting.Advice | None:
+def _late(owed: Owed | None, *, slow: Sequence[UUID]) -> waiting.WaitAdvice | None:
     """Why its deliveries have been due for long, where they have."""
     is_late = owed is not None and waiting.late(Backlog([owed], is_more=False), now=timezone.now())
     return waiting.advise(owed, slow=slow) if owed is not None and is_late else None
@@ -133,16 +133,16 @@ def _tested(request: HttpRequest, public_id: str) -> dict[str, Any]:
     return {"tested": shown, "answer": None if answer is None else story.body_of(answer.encode())}
 
 
-def act(request: HttpRequest, public_id: str, deed: str) -> HttpResponse:
+def act(request: HttpRequest, public_id: str, action: str) -> HttpResponse:
     endpoint = _find(public_id)
     if endpoint is None or endpoint.deleted_at is not None:
         return missing(request, "endpoint")
     here, why = reverse("admin:endpoint", args=[public_id]), why_of(request)
-    if deed == "rotate":
+    if action == "rotate":
         return secrets.rotate(request, endpoint)
-    if deed not in DEEDS:
+    if action not in ACTIONS:
         return missing(request, "action")
-    run, done, wants_reason = DEEDS[deed]
+    run, done, wants_reason = ACTIONS[action]
     if wants_reason and not why:
         return back_to(request, here, refused="Say why: the consumer and the audit log are told.")
     try:
@@ -160,7 +160,7 @@ def send_test(request: HttpRequest, public_id: str) -> HttpResponse:
     try:
         trial, _ = manual_sends.send_test(endpoint, actor=actor_of(request), why=why_of(request))
         shown = dict(show_trial(trial))
-    except test_event.Busy as error:
+    except test_event.TooManyTests as error:
         return back_to(request, here, refused=str(error))
     except test_event.Held:
         return back_to(request, here, refused="A kill switch is on, so nothing goes out.")
@@ -175,7 +175,7 @@ def run_check_up(request: HttpRequest, public_id: str) -> HttpResponse:
     here = reverse("admin:endpoint", args=[public_id])
     try:
         manual_sends.run_check_up(endpoint, actor=actor_of(request), why=why_of(request))
-    except test_event.Busy as error:
+    except test_event.TooManyTests as error:
         return back_to(request, here, refused=str(error))
     except check_up.TooSoon:
         return back_to(request, here, refused="One is under way, or was a moment ago. Try again in a moment.")

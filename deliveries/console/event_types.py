@@ -31,7 +31,7 @@ SWITCHES: dict[str, tuple[dict[str, bool], str]] = {
     "archive": ({"archived": True}, "Archived. New events of this type are refused."),
     "restore": ({"archived": False}, "Back in the catalogue. Events of this type are accepted again."),
 }
-DEEDS = {*SWITCHES, "describe", "version", "delete"}
+ACTIONS = {*SWITCHES, "describe", "version", "delete"}
 
 
 class _Unreadable(Exception):
@@ -88,26 +88,26 @@ def declare(request: HttpRequest) -> HttpResponse:
     return back_to(request, reverse("admin:event-type", args=[made.name]), done="Declared: consumers see it now.")
 
 
-def act(request: HttpRequest, name: str, deed: str) -> HttpResponse:
+def act(request: HttpRequest, name: str, action: str) -> HttpResponse:
     found = event_types.find(name)
-    if found is None or deed not in DEEDS:
+    if found is None or action not in ACTIONS:
         return missing(request, "event type" if found is None else "action")
-    if deed == "delete":
+    if action == "delete":
         return _delete(request, found)
     here, typed = reverse("admin:event-type", args=[name]), _typed(request)
     try:
-        changes, done = _changes(deed, typed)
+        changes, done = _changes(action, typed)
         actions.update(found, changes, actor=actor_of(request), why=why_of(request))
     except (_Unreadable, event_types.SchemaInvalid) as error:
-        return _page(request, found, {**typed, "deed": deed}, problem=_told(error))
+        return _page(request, found, {**typed, "action": action}, problem=_told(error))
     return back_to(request, here, done=done)
 
 
-def _changes(deed: str, typed: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    if deed in SWITCHES:
-        changes, done = SWITCHES[deed]
+def _changes(action: str, typed: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    if action in SWITCHES:
+        changes, done = SWITCHES[action]
         return dict(changes), done
-    if deed == "describe":
+    if action == "describe":
         given: dict[str, Any] = {"description": typed["description"]}
         return _checked(EventTypeIn(data=given, partial=True)), "Saved."
     given = {"versions": [_version(typed)]}
@@ -141,9 +141,9 @@ def _page(request: HttpRequest, found: EventType, typed: Mapping[str, str], *, p
         status=400 if problem else 200,
         type=found,
         versions=versions,
-        description=typed["description"] if typed.get("deed") == "describe" else found.description,
+        description=typed["description"] if typed.get("action") == "describe" else found.description,
         typed=typed,
-        new_version=typed if typed.get("deed") == "version" and not is_known else {},
+        new_version=typed if typed.get("action") == "version" and not is_known else {},
         problem=problem,
         asking=asking.select_related("consumer").order_by("id")[:_ASKING_SHOWN],
         entries=AuditEntry.objects.filter(target=found.name, action__startswith="event_type.").order_by("-id")[:10],

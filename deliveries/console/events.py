@@ -19,7 +19,7 @@ def index(request: HttpRequest) -> HttpResponse:
     name, type_name = request.GET.get("consumer", "").strip(), request.GET.get("type", "").strip()
     consumer = consumers.find(name) if name else None
     missing_consumer = bool(name) and consumer is None
-    none = keyset.Page[Event]([], None, None)
+    none = keyset.ListPage[Event]([], None, None)
     return render(
         request,
         "events.html",

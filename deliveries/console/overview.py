@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 
 from deliveries import bell
 from deliveries.browse import causes
-from deliveries.browse.backlog import Owed, Wait, read_backlog
+from deliveries.browse.backlog import Owed, WaitReason, read_backlog
 from deliveries.console import waiting
 from deliveries.console.page import render
 from deliveries.pages import chart
@@ -130,7 +130,7 @@ def _by_reason(reasons: list[tuple[str, int]]) -> list[dict[str, Any]]:
     ]
 
 
-def _with_endpoints(late: Sequence[waiting.Group]) -> list[tuple[waiting.Group, list[Endpoint]]]:
+def _with_endpoints(late: Sequence[waiting.WaitGroup]) -> list[tuple[waiting.WaitGroup, list[Endpoint]]]:
     wanted = [endpoint_id for group in late for endpoint_id in group.endpoint_ids]
     found = Endpoint.objects.select_related("consumer").in_bulk(wanted) if wanted else {}
     return [(group, [found[each] for each in group.endpoint_ids if each in found]) for group in late]
@@ -138,7 +138,7 @@ def _with_endpoints(late: Sequence[waiting.Group]) -> list[tuple[waiting.Group, 
 
 def _slow(late: Sequence[Owed]) -> set[UUID]:
     """Of the endpoints at their concurrency limit, those whose answers took long in the last hour."""
-    full = [owed.endpoint_id for owed in late if owed.wait is Wait.FULL]
+    full = [owed.endpoint_id for owed in late if owed.wait is WaitReason.FULL]
     medians = figures.median_durations(full, span=figures.RANGES["1h"]) if full else {}
     return {
         endpoint_id for endpoint_id in full

@@ -1,4 +1,4 @@
-"""What every page of the console shares: its frame, its not-found, and the reason that comes with a deed."""
+"""What every page of the console shares: its frame, its not-found, and the reason that comes with a action."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from deliveries.pages.once import refuse, visitor_of
+from deliveries.pages.idempotent_forms import refuse, visitor_of
 from deliveries.pages.preview import answer_preview
 from subscriptions.audit import LONGEST_WHY, Actor
 from subscriptions.secrets import handover

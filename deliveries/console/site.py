@@ -1,6 +1,6 @@
 """The map of the console: every page and every action, and who may see or do it.
 
-Permission is checked here, before a view runs: `_page` lets those in who may look, `_deed` those who may act, by POST
+Permission is checked here, before a view runs: `_page` lets those in who may look, `_action` those who may act, by POST
 only. A view never asks again, and none can forget to.
 """
 
@@ -39,7 +39,7 @@ from deliveries.console.accounts import login, sign_on
 from deliveries.console.accounts import pages as accounts
 from deliveries.console.page import actor_of, explain
 from deliveries.health.models import Hold
-from deliveries.pages.once import once, parent_of
+from deliveries.pages.idempotent_forms import once, parent_of
 from subscriptions.audit import record
 
 View = Callable[..., HttpResponse]
@@ -48,7 +48,7 @@ Export = Callable[..., HttpResponseBase]
 SEE = "deliveries.view_delivery"
 OPERATE = "deliveries.operate"
 MANAGE_USERS = "auth.change_user"
-PAGE, DEED, EXPORT, OWN = "page", "deed", "export", "own"
+PAGE, DEED, EXPORT, OWN = "page", "action", "export", "own"
 # Everything from here, nothing inline but styles. Alpine.js, in the frame, compiles its attributes: hence unsafe-eval.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
@@ -75,55 +75,59 @@ class ConsoleSite(UnfoldAdminSite):
             path("find/", self._page(find.show), name="find"),
             path("dead-letters/", self._page(dead_letters.show), name="dead-letters"),
             path("dead-letters/replay/", self._page(replays.preview), name="replay-preview"),
-            path("dead-letters/replay/start/", self._deed(replays.start), name="replay-start"),
+            path("dead-letters/replay/start/", self._action(replays.start), name="replay-start"),
             path("replays/", self._page(replays.index), name="replays"),
             path("replays/<str:public_id>/", self._page(replays.show), name="replay"),
-            path("replays/<str:public_id>/cancel/", self._deed(replays.cancel), name="replay-cancel"),
+            path("replays/<str:public_id>/cancel/", self._action(replays.cancel), name="replay-cancel"),
             path("deliveries/", self._page(deliveries.index), name="deliveries"),
             path("deliveries/<str:public_id>/", self._page(deliveries.show), name="delivery"),
-            path("deliveries/<str:public_id>/<str:deed>/", self._deed(deliveries.act), name="delivery-act"),
+            path("deliveries/<str:public_id>/<str:action>/", self._action(deliveries.act), name="delivery-act"),
             path("events/", self._page(events.index), name="events"),
             path("events/<uuid:event_id>/", self._page(events.show), name="event"),
-            path("events/<uuid:event_id>/resend/", self._deed(events.resend), name="event-resend"),
+            path("events/<uuid:event_id>/resend/", self._action(events.resend), name="event-resend"),
             path("endpoints/", self._page(endpoints.index), name="endpoints"),
             path("endpoints/<str:public_id>/", self._page(endpoints.show), name="endpoint"),
             path(
                 "endpoints/<str:public_id>/secret/<str:token>/", self._page(secrets.show_secret), name="endpoint-secret"
             ),
-            path("endpoints/<str:public_id>/test/", self._deed(endpoints.send_test, sends=True), name="endpoint-test"),
+            path(
+                "endpoints/<str:public_id>/test/", self._action(endpoints.send_test, sends=True), name="endpoint-test"
+            ),
             path(
                 "endpoints/<str:public_id>/check-up/",
-                self._deed(endpoints.run_check_up, sends=True),
+                self._action(endpoints.run_check_up, sends=True),
                 name="endpoint-check-up",
             ),
             path("endpoints/<str:public_id>/limits/", self._page(limits.show), name="endpoint-limits"),
-            path("endpoints/<str:public_id>/limits/change/", self._deed(limits.change), name="endpoint-limits-change"),
-            path("endpoints/<str:public_id>/<str:deed>/", self._deed(endpoints.act), name="endpoint-act"),
+            path(
+                "endpoints/<str:public_id>/limits/change/", self._action(limits.change), name="endpoint-limits-change"
+            ),
+            path("endpoints/<str:public_id>/<str:action>/", self._action(endpoints.act), name="endpoint-act"),
             path("consumers/", self._page(consumers.index), name="consumers"),
             path("consumers/<str:public_id>/", self._page(consumers.show), name="consumer"),
             path("consumers/<str:public_id>/edit/", self._page(consumers.edit), name="consumer-edit"),
-            path("consumers/<str:public_id>/edit/save/", self._deed(consumers.save), name="consumer-save"),
-            path("consumers/<str:public_id>/portal-link/", self._deed(secrets.make_link), name="portal-link"),
+            path("consumers/<str:public_id>/edit/save/", self._action(consumers.save), name="consumer-save"),
+            path("consumers/<str:public_id>/portal-link/", self._action(secrets.make_link), name="portal-link"),
             path(
                 "consumers/<str:public_id>/portal-link/<str:token>/",
                 self._page(secrets.show_link),
                 name="consumer-link",
             ),
             path("switches/", self._page(switches.show), name="switches"),
-            path("switches/<str:turn>/", self._deed(switches.turn), name="switch"),
+            path("switches/<str:turn>/", self._action(switches.turn), name="switch"),
             path("limits/", self._page(limits.index), name="limits"),
             path("keys/", self._page(keys.index), name="keys"),
             path("keys/shown/<str:token>/", self._page(keys.show_new), name="key-shown"),
             path("keys/<str:public_id>/", self._page(keys.show), name="key"),
-            path("keys/<str:public_id>/revoke/", self._deed(keys.revoke), name="key-revoke"),
+            path("keys/<str:public_id>/revoke/", self._action(keys.revoke), name="key-revoke"),
             path("new-key/", self._page(keys.new, needs=OPERATE), name="key-new"),
-            path("new-key/make/", self._deed(keys.make), name="key-make"),
+            path("new-key/make/", self._action(keys.make), name="key-make"),
             path("event-types/", self._page(event_types.index), name="event-types"),
             path("event-types/<str:name>/", self._page(event_types.show), name="event-type"),
-            path("event-types/<str:name>/<str:deed>/", self._deed(event_types.act), name="event-type-act"),
+            path("event-types/<str:name>/<str:action>/", self._action(event_types.act), name="event-type-act"),
             # Beside them: an event type may be called `new`.
             path("new-event-type/", self._page(event_types.new, needs=OPERATE), name="event-type-new"),
-            path("new-event-type/declare/", self._deed(event_types.declare), name="event-type-declare"),
+            path("new-event-type/declare/", self._action(event_types.declare), name="event-type-declare"),
             path("users/", self._page(users.index, needs=MANAGE_USERS), name="users"),
             path("users/<int:user_id>/", self._page(users.show, needs=MANAGE_USERS), name="user"),
             path(
@@ -131,9 +135,9 @@ class ConsoleSite(UnfoldAdminSite):
                 self._page(users.show_password, needs=MANAGE_USERS),
                 name="user-password",
             ),
-            path("users/<int:user_id>/<str:deed>/", self._deed(users.act, needs=MANAGE_USERS), name="user-act"),
+            path("users/<int:user_id>/<str:action>/", self._action(users.act, needs=MANAGE_USERS), name="user-act"),
             path("new-user/", self._page(users.new, needs=MANAGE_USERS), name="user-new"),
-            path("new-user/add/", self._deed(users.add, needs=MANAGE_USERS), name="user-add"),
+            path("new-user/add/", self._action(users.add, needs=MANAGE_USERS), name="user-add"),
             path("audit/", self._page(audit.show), name="audit"),
             path("audit/export/", self._export(audit.export), name="audit-export"),
             path("account/", self._own(accounts.show, "GET"), name="account"),
@@ -217,7 +221,7 @@ class ConsoleSite(UnfoldAdminSite):
 
         return self._admin_view(guarded, EXPORT)
 
-    def _deed(self, view: View, *, needs: str = OPERATE, sends: bool = False) -> View:
+    def _action(self, view: View, *, needs: str = OPERATE, sends: bool = False) -> View:
         """`sends` says that it waits for a receiver's answer."""
 
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -250,7 +254,7 @@ class ConsoleSite(UnfoldAdminSite):
 
 
 def _forms_once(view: View) -> View:
-    """Django's own forms are on the page that takes them; those of a deed are on the page of what it is done to."""
+    """Django's own forms are on the page that takes them; those of a action are on the page of what it is done to."""
 
     def with_forms_once(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.method != "POST":

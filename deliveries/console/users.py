@@ -22,8 +22,8 @@ from subscriptions.models import AuditEntry
 _SHOWN = 200
 _ABOUT = "new password"
 
-Deed = Callable[[User, Actor, str], None]
-DEEDS: dict[str, tuple[Deed, str]] = {
+Action = Callable[[User, Actor, str], None]
+ACTIONS: dict[str, tuple[Action, str]] = {
     "activate": (lambda user, actor, why: actions.set_active(user, True, actor=actor, why=why), "may log in again."),
     "deactivate": (lambda user, actor, why: actions.set_active(user, False, actor=actor, why=why), "is out."),
     "reset-second-factor": (
@@ -31,7 +31,7 @@ DEEDS: dict[str, tuple[Deed, str]] = {
         "logs in with the password alone, and can set up a second factor again.",
     ),
 }
-ALL_DEEDS = {*DEEDS, "role", "reset-password"}
+ALL_ACTIONS = {*ACTIONS, "role", "reset-password"}
 
 
 def index(request: HttpRequest) -> HttpResponse:
@@ -89,24 +89,24 @@ def add(request: HttpRequest) -> HttpResponse:
                 why=why_of(request),
             )  # fmt: skip
             return _show_password(request, user, password)
-    except actions.NameTaken:
+    except actions.UserNameTaken:
         return _form(request, typed, problem="There is a user of this name.")
 
 
-def act(request: HttpRequest, user_id: int, deed: str) -> HttpResponse:
+def act(request: HttpRequest, user_id: int, action: str) -> HttpResponse:
     user = _find(user_id)
-    if user is None or deed not in ALL_DEEDS:
+    if user is None or action not in ALL_ACTIONS:
         return missing(request, "user" if user is None else "action")
     here, actor, why = reverse("admin:user", args=[user_id]), actor_of(request), why_of(request)
     if refusal := _refusal(request, user):
         return back_to(request, here, refused=refusal)
     try:
-        if deed == "role":
+        if action == "role":
             return _give_role(request, user, here)
-        if deed == "reset-password":
+        if action == "reset-password":
             with transaction.atomic():
                 return _show_password(request, user, actions.reset_password(user, actor=actor, why=why))
-        run, done = DEEDS[deed]
+        run, done = ACTIONS[action]
         run(user, actor, why)
     except NothingDone as error:
         return back_to(request, here, refused=str(error))

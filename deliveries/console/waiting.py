@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from deliveries.browse.backlog import Backlog, Owed, Wait
+from deliveries.browse.backlog import Backlog, Owed, WaitReason
 
 # A delivery that could go out and has waited longer than this is worth somebody's attention.
 LATE_AFTER = timedelta(seconds=30)
@@ -17,7 +17,7 @@ _SHOWN_ENDPOINTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class WaitAdvice:
     """A reason to wait, for an operator: its name, what it means, and what to do about it."""
 
     title: str
@@ -26,54 +26,54 @@ class Advice:
     tone: str = "wait"
 
 
-ADVICE: dict[str, Advice] = {
-    Wait.HELD: Advice("Held", "A kill switch is on.", "Turn it off under Switches once the reason is gone."),
-    Wait.PAUSED: Advice("Paused", "Somebody paused it.", "Resume it, or leave that to its consumer."),
-    Wait.DISABLED: Advice(
+ADVICE: dict[str, WaitAdvice] = {
+    WaitReason.HELD: WaitAdvice("Held", "A kill switch is on.", "Turn it off under Switches once the reason is gone."),
+    WaitReason.PAUSED: WaitAdvice("Paused", "Somebody paused it.", "Resume it, or leave that to its consumer."),
+    WaitReason.DISABLED: WaitAdvice(
         "Disabled",
         "It failed for days, answered 410, or somebody disabled it.",
         "Resume it once its receiver works.",
         "bad",
     ),
-    Wait.FAILING: Advice(
+    WaitReason.FAILING: WaitAdvice(
         "Failing",
         "Its circuit breaker is open: one probe at a time goes out.",
         "See on its page how it fails. It heals by itself with the first 2xx.",
         "bad",
     ),
-    Wait.ASKED_TO_WAIT: Advice(
+    WaitReason.ASKED_TO_WAIT: WaitAdvice(
         "Asked to wait",
         "The receiver asked for a pause (Retry-After, 429, 502, 503 or 504).",
         "Nothing: it goes on when the pause is over.",
     ),
-    Wait.RATE_LIMITED: Advice(
+    WaitReason.RATE_LIMITED: WaitAdvice(
         "Rate-limited",
         "More comes than its rate limit lets through.",
         "Raise its requests per second if the receiver can take more.",
     ),
-    Wait.RECOVERING: Advice(
+    WaitReason.RECOVERING: WaitAdvice(
         "Recovering", "It has just come back; its backlog drains with a slow start.", "Nothing: it speeds up by itself."
     ),
-    Wait.FULL: Advice(
+    WaitReason.FULL: WaitAdvice(
         "Full",
         "All requests its concurrency allows are in flight.",
         "Raise its concurrency if the receiver can take more. More workers would not help.",
     ),
-    "slow": Advice(
+    "slow": WaitAdvice(
         "Slow",
         "All requests its concurrency allows are in flight, and each takes long.",
         "Ask its owner to answer first and work afterwards, or raise its concurrency. More workers would not help.",
     ),
-    Wait.SERVED: Advice("Going out", "Its deliveries go out.", "Nothing, while the backlog shrinks."),
-    Wait.WORKER: Advice("Waiting for a worker", "It is free to go, and no worker takes it.", "See above.", "bad"),
+    WaitReason.SERVED: WaitAdvice("Going out", "Its deliveries go out.", "Nothing, while the backlog shrinks."),
+    WaitReason.WORKER: WaitAdvice("Waiting for a worker", "It may go, and no worker takes it.", "See above.", "bad"),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WaitGroup:
     """Endpoints that wait for the same reason, those owed most first."""
 
-    advice: Advice
+    advice: WaitAdvice
     endpoint_count: int
     due: int
     oldest_due_at: datetime | None
@@ -90,21 +90,21 @@ def late(backlog: Backlog, *, now: datetime) -> list[Owed]:
     return [owed for owed in backlog.endpoints if owed.oldest_due_at and now - owed.oldest_due_at > LATE_AFTER]
 
 
-def advise(owed: Owed, *, slow: Iterable[UUID] = ()) -> Advice:
+def advise(owed: Owed, *, slow: Iterable[UUID] = ()) -> WaitAdvice:
     return ADVICE[reason(owed, slow=slow)]
 
 
 def reason(owed: Owed, *, slow: Iterable[UUID]) -> str:
-    return "slow" if owed.wait is Wait.FULL and owed.endpoint_id in slow else str(owed.wait)
+    return "slow" if owed.wait is WaitReason.FULL and owed.endpoint_id in slow else str(owed.wait)
 
 
-def groups(waiting: Sequence[Owed], *, slow: Iterable[UUID]) -> list[Group]:
+def groups(waiting: Sequence[Owed], *, slow: Iterable[UUID]) -> list[WaitGroup]:
     """The reasons that apply, in the order of `ADVICE`."""
     by_reason: dict[str, list[Owed]] = {}
     for owed in sorted(waiting, key=lambda each: -each.due):
         by_reason.setdefault(reason(owed, slow=slow), []).append(owed)
     return [
-        Group(
+        WaitGroup(
             advice,
             len(by_reason[name]),
             sum(owed.due for owed in by_reason[name]),
@@ -121,8 +121,8 @@ def worker_alarm(waiting: Sequence[Owed], *, in_flight: int, slots: int) -> str 
 
     `slots`: how many requests the running pumps may have in flight in all.
     """
-    untaken = sum(owed.wait is Wait.WORKER for owed in waiting)
-    served = sum(owed.wait is Wait.SERVED for owed in waiting)
+    untaken = sum(owed.wait is WaitReason.WORKER for owed in waiting)
+    served = sum(owed.wait is WaitReason.SERVED for owed in waiting)
     where = f"{untaken or served} endpoint{'s' if (untaken or served) != 1 else ''}"
     if slots and in_flight >= _BUSY_SHARE * slots and (untaken or served):
         return (

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import httpx
 from django.db import connection, transaction
 
-from deliveries.endpoint_tests import places, test_event
+from deliveries.endpoint_tests import test_event, trial_slots
 from deliveries.endpoint_tests.diagnose import Probe, Reply, accepted, diagnose, overall
 from deliveries.endpoint_tests.models import CheckUp
 from deliveries.ingest import show_time
@@ -50,13 +50,13 @@ def run(
     transport: httpx.AsyncBaseTransport | None = None,
     before_sending: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """The report, which is also stored. `Held`, `Busy` or `TooSoon` when nothing was sent."""
+    """The report, which is also stored. `Held`, `TooManyTests` or `TooSoon` when nothing was sent."""
     with test_event.slot(endpoint):
         signing = test_event.signer(endpoint)
         with transaction.atomic():
             _start(endpoint)
             before_sending()
-        spacing = places.pay(endpoint, count=len(get_args(Probe)))
+        spacing = trial_slots.pay(endpoint, count=len(get_args(Probe)))
         started_at = clock.now()
         replies = asyncio.run(_ask(endpoint, signing, transport, spacing=spacing, now=started_at))
     findings = diagnose(replies, fast_ms=_FAST_MS, slow_ms=_SLOW_MS)

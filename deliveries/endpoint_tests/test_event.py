@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db.models import Q
 
 from deliveries import ingest
-from deliveries.endpoint_tests import places
-from deliveries.endpoint_tests.places import Busy as Busy
+from deliveries.endpoint_tests import trial_slots
+from deliveries.endpoint_tests.trial_slots import TooManyTests as TooManyTests
 from deliveries.health.models import Hold
 from deliveries.ingest import NewEvent
 from deliveries.pump import prepare
@@ -42,7 +42,7 @@ MARK = ("webhook-test", "true")
 _LONGEST = 10
 
 
-class Locked(Busy):
+class Locked(TooManyTests):
     """The endpoint's secrets cannot be opened: a key is missing from ENCRYPTION_KEYS. The log says which."""
 
     code = "secrets_locked"
@@ -77,7 +77,7 @@ def run(
     with slot(endpoint):
         signing = signer(endpoint)
         before_sending()
-        places.pay(endpoint)
+        trial_slots.pay(endpoint)
         return asyncio.run(_run(endpoint, signing, type, DATA if data is None else data, now=clock.now()))
 
 
@@ -115,10 +115,10 @@ def render(event_id: str, *, type: str, data: dict[str, Any], at: datetime) -> b
 
 @contextmanager
 def slot(endpoint: Endpoint) -> Iterator[None]:
-    """One of the few places for what is sent by hand; `Held` or `Busy` when nothing may be sent now."""
+    """One of the few places for what is sent by hand; `Held` or `TooManyTests` when nothing may be sent now."""
     if Hold.objects.filter(Q(consumer__isnull=True) | Q(consumer_id=endpoint.consumer_id)).exists():
         raise Held
-    with places.slot(endpoint):
+    with trial_slots.slot(endpoint):
         yield
 
 

@@ -28,7 +28,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class EndpointHealth:
     """An endpoint's health, as its row in the database says."""
 
     endpoint_id: UUID
@@ -61,12 +61,12 @@ class Signal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    lane: Lane
+    lane: EndpointHealth
     changes: list[tuple[NoticeKind, str]]
     disable_reason: str | None
 
 
-def judge(lane: Lane, signals: Iterable[Signal], *, breaker: Breaker, now: datetime) -> HealthVerdict:
+def judge(lane: EndpointHealth, signals: Iterable[Signal], *, breaker: Breaker, now: datetime) -> HealthVerdict:
     """The lane after these outcomes, taken in order, and what changed for people to know."""
     changes: list[tuple[NoticeKind, str]] = []
     disable_reason = None
@@ -106,7 +106,7 @@ def _pause(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> timedelta 
     return None
 
 
-def _after_success(lane: Lane) -> Lane:
+def _after_success(lane: EndpointHealth) -> EndpointHealth:
     allowance = lane.allowance
     if allowance is not None:
         # One more for each 2xx: twice as many per round trip, and never a jump a recovering receiver did not earn.
@@ -124,7 +124,7 @@ def _after_success(lane: Lane) -> Lane:
     )
 
 
-def _after_failure(lane: Lane, *, breaker: Breaker, now: datetime) -> Lane:
+def _after_failure(lane: EndpointHealth, *, breaker: Breaker, now: datetime) -> EndpointHealth:
     lane = replace(
         lane,
         failure_count=lane.failure_count + 1,

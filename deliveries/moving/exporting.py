@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from deliveries.api.endpoints import show_endpoint
-from deliveries.moving.lines import Kind
+from deliveries.moving.lines import LineKind
 from deliveries.moving.reading import ConsumerShape, EndpointShape, EventTypeShape
 from subscriptions.api.consumers import show_consumer
 from subscriptions.api.event_types import show_event_type
@@ -21,13 +21,13 @@ def export(*, with_secrets: bool) -> Iterator[dict[str, Any]]:
     """`VaultError` where a secret cannot be opened."""
     declared = EventType.objects.filter(declared_at__isnull=False).prefetch_related("versions").order_by("name")
     for event_type in declared.iterator(chunk_size=_PAGE):
-        yield {"kind": Kind.EVENT_TYPE, **_kept(EventTypeShape, show_event_type(event_type))}
+        yield {"kind": LineKind.EVENT_TYPE, **_kept(EventTypeShape, show_event_type(event_type))}
     for page in _pages():
         for consumer in page:
-            yield {"kind": Kind.CONSUMER, **_kept(ConsumerShape, show_consumer(consumer))}
+            yield {"kind": LineKind.CONSUMER, **_kept(ConsumerShape, show_consumer(consumer))}
         living = Endpoint.objects.filter(consumer__in=page, deleted_at__isnull=True).select_related("consumer")
         for endpoint in living.order_by("consumer_id", "id").iterator(chunk_size=_PAGE):
-            yield {"kind": Kind.ENDPOINT, **_endpoint(endpoint), **(_secrets(endpoint) if with_secrets else {})}
+            yield {"kind": LineKind.ENDPOINT, **_endpoint(endpoint), **(_secrets(endpoint) if with_secrets else {})}
 
 
 def _pages() -> Iterator[list[Consumer]]:

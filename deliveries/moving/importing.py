@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from deliveries.actions.imports import Earlier, import_batch
-from deliveries.moving.lines import Kind, Line, LineRefused, Outcome, Result
+from deliveries.moving.lines import Line, LineKind, LineOutcome, LineRefused, Result
 from deliveries.moving.reading import read_lines
 from subscriptions.audit import Actor
 
 BATCH_LINES = 200
 # A list that is longer is read by nobody; mend these, and run it again.
 _MOST_TOLD = 100
-_WORTH_TELLING = (Outcome.REFUSED, Outcome.DIFFERENT, Outcome.DELETED)
+_WORTH_TELLING = (LineOutcome.REFUSED, LineOutcome.DIFFERENT, LineOutcome.DELETED)
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Summary:
     """What an import did so far, or would do."""
 
     lines: int = 0
-    counts: Counter[tuple[Kind, Outcome]] = field(default_factory=Counter)
+    counts: Counter[tuple[LineKind, LineOutcome]] = field(default_factory=Counter)
     refused: int = 0
     new_secrets: int = 0
     # The first results that somebody should look at, by line.
@@ -31,7 +31,7 @@ class Summary:
     def add(self, result: Result) -> None:
         if result.kind is not None:
             self.counts[result.kind, result.outcome] += 1
-        self.refused += result.outcome is Outcome.REFUSED
+        self.refused += result.outcome is LineOutcome.REFUSED
         self.new_secrets += result.has_new_secret
         if result.outcome in _WORTH_TELLING:
             if len(self.told) < _MOST_TOLD:
@@ -39,7 +39,7 @@ class Summary:
             else:
                 self.not_told += 1
 
-    def count(self, *outcomes: Outcome) -> int:
+    def count(self, *outcomes: LineOutcome) -> int:
         return sum(count for (_, outcome), count in self.counts.items() if outcome in outcomes)
 
 
@@ -58,7 +58,7 @@ def import_file(
     for number, line in read_lines(source):
         summary.lines = number
         if isinstance(line, LineRefused):
-            summary.add(Result(number, None, Outcome.REFUSED, mistakes=line.mistakes))
+            summary.add(Result(number, None, LineOutcome.REFUSED, mistakes=line.mistakes))
         else:
             batch.append(line)
         if len(batch) == BATCH_LINES:

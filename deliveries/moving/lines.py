@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 
-class Kind(StrEnum):
+class LineKind(StrEnum):
     EVENT_TYPE = "event_type"
     CONSUMER = "consumer"
     ENDPOINT = "endpoint"
 
 
-class Outcome(StrEnum):
+class LineOutcome(StrEnum):
     CREATED = "created"
     UNCHANGED = "unchanged"  # it is here, and as the line says
     UPDATED = "updated"
@@ -44,7 +44,7 @@ class EventTypeLine:
     number: int
     name: str
     fields: dict[str, Any]
-    kind: Kind = Kind.EVENT_TYPE
+    kind: LineKind = LineKind.EVENT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ConsumerLine:
     id: UUID | None
     uid: str | None
     fields: dict[str, Any]
-    kind: Kind = Kind.CONSUMER
+    kind: LineKind = LineKind.CONSUMER
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class EndpointLine:
     status: str
     previous_secret: str | None = field(repr=False)
     previous_secret_expires_at: datetime | None
-    kind: Kind = Kind.ENDPOINT
+    kind: LineKind = LineKind.ENDPOINT
 
 
 Line = EventTypeLine | ConsumerLine | EndpointLine
@@ -80,8 +80,8 @@ Line = EventTypeLine | ConsumerLine | EndpointLine
 @dataclass(frozen=True, slots=True)
 class Result:
     number: int
-    kind: Kind | None
-    outcome: Outcome
+    kind: LineKind | None
+    outcome: LineOutcome
     mistakes: tuple[Mistake, ...] = ()
     # The names of fields that differ, or were changed.
     fields: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from django.utils import timezone
 from rest_framework import exceptions, serializers
 
 from deliveries.api.endpoints import NewEndpointIn, OwnSecret
-from deliveries.moving.lines import ConsumerLine, EndpointLine, EventTypeLine, Kind, Line, LineRefused, Mistake
+from deliveries.moving.lines import ConsumerLine, EndpointLine, EventTypeLine, Line, LineKind, LineRefused, Mistake
 from subscriptions import consumers, ids
 from subscriptions.api.consumers import ConsumerIn
 from subscriptions.api.event_types import EventTypeIn
@@ -53,9 +53,9 @@ class EndpointShape(NewEndpointIn):
 
 
 _SHAPES: dict[str, type[serializers.Serializer[Any]]] = {
-    Kind.EVENT_TYPE: EventTypeShape,
-    Kind.CONSUMER: ConsumerShape,
-    Kind.ENDPOINT: EndpointShape,
+    LineKind.EVENT_TYPE: EventTypeShape,
+    LineKind.CONSUMER: ConsumerShape,
+    LineKind.ENDPOINT: EndpointShape,
 }
 
 
@@ -100,12 +100,12 @@ def read_line(raw: bytes, number: int) -> Line:
     if not isinstance(kind, str) or kind not in _SHAPES:
         raise LineRefused(Mistake("/kind", f"One of {', '.join(_SHAPES)}."))
     fields = _checked(_SHAPES[kind], body)
-    match Kind(kind):
-        case Kind.EVENT_TYPE:
+    match LineKind(kind):
+        case LineKind.EVENT_TYPE:
             return EventTypeLine(number=number, name=fields["name"], fields=fields)
-        case Kind.CONSUMER:
+        case LineKind.CONSUMER:
             return _consumer(number, fields)
-        case Kind.ENDPOINT:
+        case LineKind.ENDPOINT:
             return _endpoint(number, fields)
 
 

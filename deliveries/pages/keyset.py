@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from deliveries.browse.events import EventFilter, EventPosition, walk_events
 from deliveries.browse.filter import Filter
-from deliveries.browse.source import Position
+from deliveries.browse.source import WalkPosition
 from deliveries.browse.walk import walk
 from deliveries.models import Delivery, Event
 from subscriptions.models import Consumer
@@ -20,7 +20,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True)
-class Page(Generic[M]):
+class ListPage(Generic[M]):
     rows: list[M]
     # Query strings of the pages beside this one; None at either end.
     newer: str | None
@@ -29,25 +29,25 @@ class Page(Generic[M]):
     looked_at: int | None = None
 
 
-def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int = PAGE) -> Page[M]:
+def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int = PAGE) -> ListPage[M]:
     """Newest first, by a unique, time-ordered id."""
     before, after = _position(request, "before"), _position(request, "after")
     found = keyset_slice(rows, key=key, size=size, before=before, after=after)
     shown = found.rows
-    return Page(
+    return ListPage(
         rows=shown,
         newer=_query(request, after=getattr(shown[0], key)) if shown and found.more_newer else None,
         older=_query(request, before=getattr(shown[-1], key)) if shown and found.more_older else None,
     )
 
 
-def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> Page[Delivery]:
+def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> ListPage[Delivery]:
     before, after = _pair(request, "before"), _pair(request, "after")
     found = walk(wanted, size=size, after=_place(after or before), forward=after is not None)
     return _walked(request, found, forward=after is not None, is_first=before is None)
 
 
-def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None, size: int = PAGE) -> Page[Event]:
+def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None, size: int = PAGE) -> ListPage[Event]:
     before, after = _pair(request, "before"), _pair(request, "after")
     given, wanted = after or before, EventFilter(consumer_id=consumer.id if consumer else None, type=type)
     place = wanted.position(*given) if given else None
@@ -55,13 +55,13 @@ def events(request: HttpRequest, *, consumer: Consumer | None, type: str | None,
     return _walked(request, found, forward=after is not None, is_first=before is None)
 
 
-def _walked(request: HttpRequest, found: Any, *, forward: bool, is_first: bool) -> Page[Any]:
+def _walked(request: HttpRequest, found: Any, *, forward: bool, is_first: bool) -> ListPage[Any]:
     """A walk of deliveries or events. The way on begins where it stopped, the way back at the row at the other end."""
     rows = found.rows[::-1] if forward else found.rows
     on = _shown(found.following) if found.following else None
     back = _shown(found.position_of(rows[-1 if forward else 0])) if rows and (forward or not is_first) else None
     newer, older = (on, back) if forward else (back, on)
-    return Page(
+    return ListPage(
         rows=rows,
         newer=_query(request, after=newer) if newer else None,
         older=_query(request, before=older) if older else None,
@@ -78,16 +78,16 @@ def _pair(request: HttpRequest, name: str) -> tuple[str, UUID] | None:
         return None
 
 
-def _place(given: tuple[str, UUID] | None) -> Position | None:
+def _place(given: tuple[str, UUID] | None) -> WalkPosition | None:
     if given is None:
         return None
     try:
-        return Position(UUID(given[0]), given[1])
+        return WalkPosition(UUID(given[0]), given[1])
     except ValueError:
         return None
 
 
-def _shown(position: Position | EventPosition) -> str:
+def _shown(position: WalkPosition | EventPosition) -> str:
     return str(position.id) if str(position.key) == str(position.id) else f"{position.key}.{position.id}"
 
 

@@ -17,7 +17,7 @@ from subscriptions.models import Endpoint, EndpointStatus
 
 
 @dataclass(frozen=True)
-class Body:
+class ShownBody:
     text: str
     size: int
     is_json: bool
@@ -36,7 +36,7 @@ class Chapter:
     explanation: str
     request_headers: list[tuple[str, str]]
     response_headers: list[tuple[str, str]]
-    response: Body | None
+    response: ShownBody | None
     curl: str
     # How long it took beside the longest of them (0–100).
     share: int
@@ -68,13 +68,13 @@ def chapters(delivery: Delivery, attempts: Sequence[Attempt], *, sent: bytes | N
     return told
 
 
-def body_of(raw: bytes) -> Body:
+def body_of(raw: bytes) -> ShownBody:
     """Pretty where it is JSON. What a receiver sent may be anything, so it is text for the template to escape."""
     text = raw.decode(errors="replace")
     try:
-        return Body(json.dumps(json.loads(text), indent=2, ensure_ascii=False), len(raw), True)
+        return ShownBody(json.dumps(json.loads(text), indent=2, ensure_ascii=False), len(raw), True)
     except (ValueError, RecursionError):
-        return Body(text, len(raw), False)
+        return ShownBody(text, len(raw), False)
 
 
 def sent_body(body: bytes | None, endpoint: Endpoint) -> bytes | None:

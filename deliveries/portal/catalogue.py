@@ -31,7 +31,7 @@ class Family:
 @dataclass(frozen=True, slots=True)
 class Version:
     name: str
-    rows: list[schema_table.Row]
+    rows: list[schema_table.SchemaRow]
     # As JSON; empty where there is none.
     example: str
     schema: str

@@ -25,7 +25,7 @@ _MOST_ENDPOINTS = 200
 
 def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     asked = criteria.read_own(request.GET, consumer)
-    page = keyset.Page[Delivery]([], None, None) if asked.problems else keyset.deliveries(request, asked.filter)
+    page = keyset.ListPage[Delivery]([], None, None) if asked.problems else keyset.deliveries(request, asked.filter)
     own = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id")[:_MOST_ENDPOINTS]
     return render(
         request,

@@ -155,7 +155,7 @@ def check_url(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     return JsonResponse({"ok": True, "text": _("Looks right. The check-up tells whether it answers.")})
 
 
-# ── deeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── actions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pause(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:
@@ -180,7 +180,7 @@ def check(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespon
         manual_sends.run_check_up(found, actor=actor(request), why="")
     except check_up.TooSoon:
         return back_to(request, page_of(found), refused=_("A check-up ran moments ago. Try again in a few seconds."))
-    except test_event.Busy as error:
+    except test_event.TooManyTests as error:
         return back_to(request, page_of(found), refused=str(error))
     except test_event.Held:
         return back_to(request, page_of(found), refused=_("An operator holds deliveries back: nothing goes out."))
@@ -236,20 +236,20 @@ def _loads(endpoint_ids: list[UUID]) -> dict[UUID, Load]:
 
 
 def _do(
-    request: HttpRequest, consumer: Consumer, endpoint: str, deed: Callable[..., None], *, done: str
+    request: HttpRequest, consumer: Consumer, endpoint: str, action: Callable[..., None], *, done: str
 ) -> HttpResponse:
     found = find(consumer, endpoint)
     if found is None:
         return missing(request, consumer, "endpoint")
     try:
-        deed(found, actor=actor(request), why="")
+        action(found, actor=actor(request), why="")
     except NothingDone as error:
         return back_to(request, page_of(found), refused=str(error))
     return back_to(request, page_of(found), done=done)
 
 
 def form_page(
-    request: HttpRequest, consumer: Consumer, form: forms.Form, families: list[catalogue.Family], **context: Any
+    request: HttpRequest, consumer: Consumer, form: forms.EndpointForm, families: list[catalogue.Family], **context: Any
 ) -> HttpResponse:
     return render(
         request,

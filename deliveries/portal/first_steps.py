@@ -17,7 +17,7 @@ VERIFYING = ("accepts_genuine", "rejects_tampering")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FirstStep:
     title: str
     text: str
     # done, now, later
@@ -28,7 +28,7 @@ class Step:
 
 def steps(
     endpoints: Sequence[Endpoint], reports: Sequence[dict[str, Any]], *, has_received: bool, now: datetime
-) -> list[Step]:
+) -> list[FirstStep]:
     """Empty once there is nothing left to show."""
     verified = any(is_verified(report) for report in reports)
     settled = has_received and any(now - endpoint.created_at > _SETTLED for endpoint in endpoints)
@@ -66,7 +66,7 @@ def steps(
     found = []
     for index, (title, text, address, label) in enumerate(made):
         state = "done" if done[index] else "now" if all(done[:index]) else "later"
-        found.append(Step(title, text, state, address if state != "done" else "", label))
+        found.append(FirstStep(title, text, state, address if state != "done" else "", label))
     return found
 
 

@@ -26,7 +26,7 @@ KEPT = "••••••••"
 
 
 @dataclass(frozen=True)
-class Form:
+class EndpointForm:
     # As typed, to be shown again.
     values: Mapping[str, str]
     # Patterns of event types that are chosen.
@@ -36,7 +36,7 @@ class Form:
     fields: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def refused(self, why: str) -> "Form":
+    def refused(self, why: str) -> "EndpointForm":
         return replace(self, errors={"": why})
 
     @property
@@ -55,8 +55,8 @@ class Form:
         return ", ".join(each for each in self.event_types if each not in offered)
 
 
-def blank(event_types: Sequence[str] = ("*",)) -> Form:
-    return Form(
+def blank(event_types: Sequence[str] = ("*",)) -> EndpointForm:
+    return EndpointForm(
         {
             "signature_scheme": settings.DELIVERY_SIGNATURE_SCHEME,
             "payload_mode": "full",
@@ -67,8 +67,8 @@ def blank(event_types: Sequence[str] = ("*",)) -> Form:
     )
 
 
-def of(endpoint: Endpoint) -> Form:
-    return Form(
+def of(endpoint: Endpoint) -> EndpointForm:
+    return EndpointForm(
         {
             "url": endpoint.url,
             "description": endpoint.description,
@@ -83,7 +83,7 @@ def of(endpoint: Endpoint) -> Form:
     )
 
 
-def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> Form:
+def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> EndpointForm:
     """`advanced` says that the form held the fields behind "Advanced": without it they stay as they are."""
     values = {name: posted.get(name, "").strip() for name in _TEXTS}
     patterns = [each for given in posted.getlist("event_types") for each in given.replace(",", " ").split()]
@@ -100,7 +100,7 @@ def read(posted: QueryDict, *, endpoint: Endpoint | None = None) -> Form:
         data["retry_schedule"] = [number(each) for each in values["retry_schedule"].replace(",", " ").split()] or None
         data["headers"] = _headers(values["headers"], endpoint)
     shape = EndpointIn(data=data)
-    form = Form(values, event_types=patterns, ordered=ordered)
+    form = EndpointForm(values, event_types=patterns, ordered=ordered)
     if not shape.is_valid():
         return replace(form, errors={name: _first(detail) for name, detail in shape.errors.items()})
     if nobodys := unknown_pattern(patterns, kept=endpoint.event_types if endpoint else ()):

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from deliveries.pages.once import visitor_of
+from deliveries.pages.idempotent_forms import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.sessions import session_of

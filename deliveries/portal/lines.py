@@ -13,7 +13,7 @@ from subscriptions.models import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DeliveryLine:
     """A row of the list."""
 
     delivery: Delivery
@@ -22,9 +22,9 @@ class Line:
     detail: str
 
 
-def lines(rows: list[Delivery]) -> list[Line]:
+def lines(rows: list[Delivery]) -> list[DeliveryLine]:
     ended = last_attempts(rows)
-    return [Line(row, *_why(row, ended.get(row.id))) for row in rows]
+    return [DeliveryLine(row, *_why(row, ended.get(row.id))) for row in rows]
 
 
 def _why(delivery: Delivery, last: LastAttempt | None) -> tuple[str, str]:
@@ -35,6 +35,6 @@ def _why(delivery: Delivery, last: LastAttempt | None) -> tuple[str, str]:
     return (_("being sent") if delivery.state == DeliveryState.IN_FLIGHT else _("not attempted yet")), ""
 
 
-def newest(endpoint: Endpoint, *, count: int = 10) -> list[Line]:
+def newest(endpoint: Endpoint, *, count: int = 10) -> list[DeliveryLine]:
     rows = Delivery.objects.filter(endpoint=endpoint).select_related("event").defer("event__body")
     return lines(list(rows.order_by("-event_id")[:count]))

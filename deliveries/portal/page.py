@@ -1,4 +1,4 @@
-"""What every page of the portal shares: its frame, its refusals, and the way back after a deed."""
+"""What every page of the portal shares: its frame, its refusals, and the way back after a action."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.shortcuts import render as render_template
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from deliveries.pages.once import refuse
+from deliveries.pages.idempotent_forms import refuse
 from deliveries.portal import brand
 from subscriptions.audit import Actor
 from subscriptions.models import Consumer, PortalVisit

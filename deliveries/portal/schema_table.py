@@ -32,7 +32,7 @@ _RULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SchemaRow:
     name: str
     depth: int
     type: str
@@ -42,11 +42,11 @@ class Row:
     rules: str
 
 
-def rows(schema: Any) -> list[Row]:
+def rows(schema: Any) -> list[SchemaRow]:
     return list(islice(_fields(schema, root=schema, depth=0), _MOST_ROWS))
 
 
-def _fields(schema: Any, *, root: Any, depth: int) -> Iterator[Row]:
+def _fields(schema: Any, *, root: Any, depth: int) -> Iterator[SchemaRow]:
     """Of an object its properties, each followed by its own."""
     given = _resolved(schema, root)
     properties = given.get("properties")
@@ -56,7 +56,7 @@ def _fields(schema: Any, *, root: Any, depth: int) -> Iterator[Row]:
     needed = needed if isinstance(needed, list) else []
     for name, each in properties.items():
         field = _resolved(each, root)
-        yield Row(
+        yield SchemaRow(
             name=str(name),
             depth=depth,
             type=_type(field, root),

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from deliveries.actions import endpoints as actions
 from deliveries.api.endpoints import RotateIn
 from deliveries.endpoint_tests.models import CheckUp
-from deliveries.pages.once import visitor_of
+from deliveries.pages.idempotent_forms import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import catalogue, forms, words
 from deliveries.portal.endpoints import find, form_page, page_of, secret_since

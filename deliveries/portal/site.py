@@ -1,6 +1,6 @@
 """The map of the portal: the pages where a consumer looks after its endpoints, and what it may do there.
 
-Everything but the door asks for a session first. `_page` and `_deed` hand each view the consumer whose session it is,
+Everything but the door asks for a session first. `_page` and `_action` hand each view the consumer whose session it is,
 and nothing else says who that is: a view can only look for things of the consumer it was given. A form does its work
 once and answers with a redirect, or with a refusal that may be sent again.
 """
@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import path, reverse
 from django.utils import translation
 
-from deliveries.pages.once import once, parent_of, refuse, visitor_of
+from deliveries.pages.idempotent_forms import once, parent_of, refuse, visitor_of
 from deliveries.portal import (
     brand,
     catalogue,
@@ -52,7 +52,7 @@ def _page(view: View) -> View:
     return _inside(view, "GET", "HEAD")
 
 
-def _deed(view: View, *, sends: bool = False) -> View:
+def _action(view: View, *, sends: bool = False) -> View:
     return _inside(view, "POST", sends=sends)
 
 
@@ -129,31 +129,31 @@ urlpatterns = [
     path("endpoints/<str:endpoint>/edit/", _form(endpoints.edit), name="endpoint-edit"),
     path("endpoints/<str:endpoint>/deliveries/", _page(deliveries.of_endpoint), name="endpoint-deliveries"),
     path("endpoints/<str:endpoint>/missed/", _form(replays.missed), name="missed"),
-    path("endpoints/<str:endpoint>/pause/", _deed(endpoints.pause), name="pause"),
-    path("endpoints/<str:endpoint>/resume/", _deed(endpoints.resume), name="resume"),
-    path("endpoints/<str:endpoint>/rotate-secret/", _deed(secrets.rotate), name="rotate-secret"),
-    path("endpoints/<str:endpoint>/expire-secret/", _deed(endpoints.expire_secret), name="expire-secret"),
+    path("endpoints/<str:endpoint>/pause/", _action(endpoints.pause), name="pause"),
+    path("endpoints/<str:endpoint>/resume/", _action(endpoints.resume), name="resume"),
+    path("endpoints/<str:endpoint>/rotate-secret/", _action(secrets.rotate), name="rotate-secret"),
+    path("endpoints/<str:endpoint>/expire-secret/", _action(endpoints.expire_secret), name="expire-secret"),
     path("endpoints/<str:endpoint>/test/", _form(test_events.new, sends=True), name="test"),
     path("endpoints/<str:endpoint>/secret/<str:token>/", _page(secrets.show), name="secret"),
     path("endpoints/<str:endpoint>/verified/", _page(secrets.verified), name="verified"),
-    path("endpoints/<str:endpoint>/check-up/", _deed(endpoints.check, sends=True), name="check-up"),
-    path("endpoints/<str:endpoint>/replay/", _deed(endpoints.replay_dead), name="replay-dead"),
-    path("endpoints/<str:endpoint>/delete/", _deed(endpoints.delete), name="endpoint-delete"),
+    path("endpoints/<str:endpoint>/check-up/", _action(endpoints.check, sends=True), name="check-up"),
+    path("endpoints/<str:endpoint>/replay/", _action(endpoints.replay_dead), name="replay-dead"),
+    path("endpoints/<str:endpoint>/delete/", _action(endpoints.delete), name="endpoint-delete"),
     path("deliveries/", _page(deliveries.index), name="deliveries"),
     path("deliveries/<str:delivery>/", _page(deliveries.show), name="delivery"),
-    path("deliveries/<str:delivery>/replay/", _deed(deliveries.replay), name="delivery-replay"),
+    path("deliveries/<str:delivery>/replay/", _action(deliveries.replay), name="delivery-replay"),
     path("tests/<str:test>/", _page(test_events.show), name="sent-test"),
     path("catch-up/", _page(catch_up.show), name="catch-up"),
     path("keys/", _form(keys.index), name="keys"),
     path("keys/shown/<str:token>/", _page(keys.show), name="key-shown"),
-    path("keys/<str:key>/revoke/", _deed(keys.revoke), name="key-revoke"),
+    path("keys/<str:key>/revoke/", _action(keys.revoke), name="key-revoke"),
     path("notifications/", _form(notifications.index), name="notifications"),
-    path("notifications/webhooks/", _deed(notifications.listen), name="notification-webhooks"),
-    path("notifications/<str:recipient>/change/", _deed(notifications.change), name="recipient-change"),
-    path("notifications/<str:recipient>/remove/", _deed(notifications.remove), name="recipient-remove"),
+    path("notifications/webhooks/", _action(notifications.listen), name="notification-webhooks"),
+    path("notifications/<str:recipient>/change/", _action(notifications.change), name="recipient-change"),
+    path("notifications/<str:recipient>/remove/", _action(notifications.remove), name="recipient-remove"),
     path("mail/<str:token>/", _sealed(notifications.answer, "GET", "HEAD", "POST"), name="mail"),
     path("replays/", _page(replays.index), name="replays"),
     path("replays/new/", _form(replays.new), name="replay-new"),
     path("replays/<str:replay>/", _page(replays.show), name="replay"),
-    path("replays/<str:replay>/cancel/", _deed(replays.cancel), name="replay-cancel"),
+    path("replays/<str:replay>/cancel/", _action(replays.cancel), name="replay-cancel"),
 ]

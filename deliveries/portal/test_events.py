@@ -60,7 +60,7 @@ def _send(request: HttpRequest, consumer: Consumer, endpoint: str, *, type: str,
         return missing(request, consumer, "endpoint")
     try:
         kept = manual_sends.send_test(found, actor=actor(request), why="", type=type, data=data)[1]
-    except test_event.Busy as error:
+    except test_event.TooManyTests as error:
         return back_to(request, request.path, refused=str(error))
     except test_event.Held:
         return back_to(request, request.path, refused=_("An operator holds deliveries back: nothing goes out."))

@@ -37,7 +37,7 @@ class Turn(NamedTuple):
     limit: int
 
 
-class Turns:
+class ReadyQueue:
     """The endpoints with work that a pump knows of, and whose turn is next. Used by the pump (deliver.py)."""
 
     def __init__(self, slots: Slots) -> None:

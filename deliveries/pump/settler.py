@@ -52,13 +52,13 @@ _NOTHING = Settled(moved=set(), unblocked=set())
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBatch:
     batch: Batch
     # Endpoints with something new to send: the next of an ordering key.
     unblocked: set[UUID]
 
 
-class Outcomes:
+class UnwrittenOutcomes:
     """What became of a pump's requests and is not in the database yet. Filled by attempts, emptied by the pump."""
 
     def __init__(self, pool: Pool, *, breaker: Breaker, slots: Slots, is_awaited: Callable[[], bool]) -> None:
@@ -90,7 +90,7 @@ class Outcomes:
         """A success claimed before its endpoint failed here ends that run of failures all the same."""
         return delivery.is_well and delivery.endpoint_id not in self._ailing
 
-    async def write_next(self) -> Written:
+    async def write_next(self) -> WrittenBatch:
         """Waits for outcomes, for as many as come within a moment, and for the database."""
         await self._any.wait()
         await self._gather()
@@ -108,11 +108,11 @@ class Outcomes:
             aside, self._aside = self._aside, []
             more = await self._settled([outcome for _, outcome in aside], past_locks=True)
             written += self._without_set_aside(aside, more)
-            settled = _together([settled, more])
+            settled = _merged([settled, more])
         for _, outcome in written:
             self._remember_health(outcome)
         _log([(delivery, outcome) for delivery, outcome in written if outcome.error_kind not in UNSENT], settled.moved)
-        return Written(written, settled.unblocked)
+        return WrittenBatch(written, settled.unblocked)
 
     def _without_those_behind_others(self, batch: Batch) -> Batch:
         """Outcomes of an endpoint that waits already join it: the lock would be met again, and all would wait."""
@@ -144,7 +144,7 @@ class Outcomes:
             return await (self._settled_past_locks(outcomes) if past_locks else self._settled_sent(outcomes))
         sent = [outcome for outcome in outcomes if outcome.error_kind not in UNSENT]
         released = await self._released(unsent)
-        return _together([released, await self._settled(sent, past_locks=past_locks)]) if sent else released
+        return _merged([released, await self._settled(sent, past_locks=past_locks)]) if sent else released
 
     async def _released(self, outcomes: list[Outcome]) -> Settled:
         try:
@@ -168,7 +168,7 @@ class Outcomes:
             if len(outcomes) == 1:
                 bare = [outcomes[0]._replace(request_headers=(), response_headers=None, response_body=None)]
                 return await insist(self._pool, partial(settle, outcomes=bare, breaker=self._breaker))
-            return _together([await self._settled_sent([outcome]) for outcome in outcomes])
+            return _merged([await self._settled_sent([outcome]) for outcome in outcomes])
 
     async def _settled_past_locks(self, outcomes: list[Outcome]) -> Settled:
         """Waits for no row that somebody holds, but for the next of an ordering key: then each endpoint is alone."""
@@ -181,7 +181,7 @@ class Outcomes:
                 by_endpoint[outcome.endpoint_id].append(outcome)
             if len(by_endpoint) == 1:
                 return _all_aside(outcomes)
-            return _together([await self._settled_past_locks(each) for each in by_endpoint.values()])
+            return _merged([await self._settled_past_locks(each) for each in by_endpoint.values()])
 
     def _remember_health(self, outcome: Outcome) -> None:
         if outcome.signal is None or outcome.signal.succeeded is None:
@@ -196,7 +196,7 @@ def _all_aside(outcomes: Sequence[Outcome]) -> Settled:
     return replace(_NOTHING, set_aside=frozenset((outcome.delivery_id, outcome.number) for outcome in outcomes))
 
 
-def _together(parts: Sequence[Settled]) -> Settled:
+def _merged(parts: Sequence[Settled]) -> Settled:
     return Settled(
         moved=set().union(*(part.moved for part in parts)),
         unblocked=set().union(*(part.unblocked for part in parts)),

@@ -39,7 +39,7 @@ class _Line:
 
 
 class Slots:
-    """Who holds which of a pump's slots, and which endpoints answer. Used by the pump (deliver.py) and its Turns."""
+    """Who holds which of a pump's slots, and which endpoints answer. Used by deliver.py and its ReadyQueue."""
 
     def __init__(self, count: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.count = self._most = count

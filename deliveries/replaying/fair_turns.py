@@ -26,7 +26,7 @@ class Job:
     turn_at: datetime
 
 
-class Turns:
+class FairTurns:
     """The turns of one tick. Begins with the party after the one that had the last turn of the tick before."""
 
     def __init__(self, jobs: Iterable[Job], *, after: UUID) -> None:

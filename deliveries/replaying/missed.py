@@ -17,7 +17,7 @@ from django.db import connection
 from deliveries.browse.events import EventFilter, EventPosition, count_events, walk_events
 from deliveries.browse.filter import Filter
 from deliveries.browse.matched import Matched
-from deliveries.browse.source import Position
+from deliveries.browse.source import WalkPosition
 from deliveries.browse.walk import Batch
 from deliveries.sql.fragments import PENDING, has_head, lock_keys, unblock_next
 from subscriptions import ids
@@ -137,7 +137,7 @@ def missed_matched(missed: Missed, *, now: datetime) -> Matched:
     return Matched([(missed.endpoint_id, count)] if count else [], is_more)
 
 
-def next_missed(missed: Missed, *, size: int, after: Position | None, now: datetime) -> Batch:
+def next_missed(missed: Missed, *, size: int, after: WalkPosition | None, now: datetime) -> Batch:
     """The next events, oldest first. A position's key holds the transaction that stored the event."""
     wanted = _events(missed, now=now)
     if wanted is None:
@@ -145,7 +145,7 @@ def next_missed(missed: Missed, *, size: int, after: Position | None, now: datet
     place = EventPosition(str(after.key.int), after.id) if after else None
     found = walk_events(wanted, size=size, after=place, forward=True)
     last = found.following or (found.position_of(found.rows[-1]) if found.rows else None)
-    position = Position(UUID(int=int(last.key)), last.id) if last else after
+    position = WalkPosition(UUID(int=int(last.key)), last.id) if last else after
     return Batch([event.id for event in found.rows], position, is_last=found.following is None)
 
 

@@ -100,7 +100,7 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
 
 
 @dataclass
-class Failing:
+class FailingEndpoint:
     endpoint: Endpoint
     delivered: int
     failed: int
@@ -111,7 +111,7 @@ class Failing:
         return self.delivered / max(1, self.delivered + self.failed)
 
 
-def worst_endpoints(span: Range, *, limit: int = 8) -> list[Failing]:
+def worst_endpoints(span: Range, *, limit: int = 8) -> list[FailingEndpoint]:
     since = datetime.now(UTC) - span.length
     # The coarsest rollup that still fits: the sum goes over every endpoint there is.
     by = Span.MINUTE if span.name == "1h" else Span.HOUR if span.name == "24h" else Span.DAY
@@ -125,7 +125,7 @@ def worst_endpoints(span: Range, *, limit: int = 8) -> list[Failing]:
     sums = list(rows)
     found = Endpoint.objects.select_related("consumer", "lane").in_bulk([row["subject_id"] for row in sums])
     return [
-        Failing(found[row["subject_id"]], row["delivered"], row["failed"], row["dead"])
+        FailingEndpoint(found[row["subject_id"]], row["delivered"], row["failed"], row["dead"])
         for row in sums
         if row["subject_id"] in found
     ]

@@ -105,7 +105,7 @@ ADD_TALLIES = """
 Sums = Counter[tuple[str, str]]
 
 
-class Group(NamedTuple):
+class DeltaGroup(NamedTuple):
     """Deltas that differ in nothing; or a total as it is stored. In the order of the statements' columns."""
 
     minute: datetime | None
@@ -144,7 +144,7 @@ def read() -> Sums:
         # Without a background worker the deltas pile up. Whoever scrapes then must not pile up, too.
         cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_READ_TIMEOUT_MS)])
         cursor.execute(READ, {"bounds": list(BOUNDS_MS), "beginning": BEGINNING})
-        return _sums(Group(*row) for row in cursor.fetchall())
+        return _sums(DeltaGroup(*row) for row in cursor.fetchall())
 
 
 def by_hour(counter: str, *, since: datetime) -> dict[str, int]:
@@ -170,7 +170,7 @@ def _fold_some(at_once: int) -> int:
         if not (cursor.fetchone() or [False])[0]:
             return 0
         cursor.execute(TAKE, {"bounds": list(BOUNDS_MS), "limit": at_once})
-        groups = [Group(*row) for row in cursor.fetchall()]
+        groups = [DeltaGroup(*row) for row in cursor.fetchall()]
         if not groups:
             return 0
         cursor.execute(ADD_TOTALS, _total_columns(groups))
@@ -179,7 +179,7 @@ def _fold_some(at_once: int) -> int:
         return sum(group.rows for group in groups)
 
 
-def _sums(groups: Iterable[Group]) -> Sums:
+def _sums(groups: Iterable[DeltaGroup]) -> Sums:
     sums: Sums = Counter()
     for group in groups:
         sums[group.counter, group.label] += group.times
@@ -192,7 +192,7 @@ def _sums(groups: Iterable[Group]) -> Sums:
     return sums
 
 
-def _total_columns(groups: list[Group]) -> dict[str, list[Any]]:
+def _total_columns(groups: list[DeltaGroup]) -> dict[str, list[Any]]:
     rows = [(*name, BEGINNING, value) for name, value in _sums(groups).items()]
     hours: Counter[tuple[str, str, datetime]] = Counter()
     for group in groups:
@@ -217,7 +217,7 @@ class _Counts:
     latencies: list[int] | None = None
 
 
-def _tallies(groups: Iterable[Group]) -> Iterator[str]:
+def _tallies(groups: Iterable[DeltaGroup]) -> Iterator[str]:
     """As ADD_TALLIES wants them, some hundreds at a time."""
     counted: dict[tuple[int, UUID], _Counts] = {}
     for group in groups:
@@ -232,7 +232,7 @@ def _tallies(groups: Iterable[Group]) -> Iterator[str]:
         yield orjson.dumps([_row(*key, counts) for key, counts in part]).decode()
 
 
-def _subjects(group: Group) -> Iterator[tuple[UUID, TallySubject]]:
+def _subjects(group: DeltaGroup) -> Iterator[tuple[UUID, TallySubject]]:
     assert group.subject_id is not None
     yield EVERYTHING, TallySubject.EVERYTHING
     if group.counter == deltas.ACCEPTED:
@@ -244,7 +244,7 @@ def _subjects(group: Group) -> Iterator[tuple[UUID, TallySubject]]:
         yield group.consumer_id, TallySubject.CONSUMER
 
 
-def _add(counts: _Counts, group: Group) -> None:
+def _add(counts: _Counts, group: DeltaGroup) -> None:
     if group.counter == deltas.ACCEPTED:
         counts.accepted += group.times
     elif group.counter == deltas.DELIVERED:

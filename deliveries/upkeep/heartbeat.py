@@ -1,7 +1,7 @@
 """Who is alive: each worker process says so every few seconds, in the database, which the console reads anyway.
 
 A pump ends when there is nothing to do and its lease with it, so leases alone cannot tell an idle worker from a dead
-one. Beat's pulse is the sweep's: a task that beat sent, the broker carried and a background worker ran.
+one. Beat's heartbeat is the sweep's: a task that beat sent, the broker carried and a background worker ran.
 
 Each process also looks, every second, whether others on this machine have died. It ends their leases and puts back what
 they held, which goes out at once instead of when the lease has run out.
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 1.0
 # After a failure, before the next try (seconds).
 _ERROR_PAUSE = 1.0
 
-BEAT_PULSE = """
+WRITE_HEARTBEAT = """
     INSERT INTO deliveries_pulse (name, at, clock_ahead_ms) VALUES (%(name)s, now(), %(clock_ahead_ms)s)
     ON CONFLICT (name) DO UPDATE SET at = now(), clock_ahead_ms = excluded.clock_ahead_ms
 """
@@ -53,7 +53,7 @@ def beat_ran() -> None:
         _last_beat_at = time.monotonic()
         with django_connection.cursor() as cursor:
             # Beat's own clock is not known here: only that its message came.
-            cursor.execute(BEAT_PULSE, {"name": BEAT, "clock_ahead_ms": 0})
+            cursor.execute(WRITE_HEARTBEAT, {"name": BEAT, "clock_ahead_ms": 0})
 
 
 def beat_once(connection: psycopg.Connection, *, name: str, read_clock: Callable[[], float] = time.time) -> float:
@@ -63,7 +63,7 @@ def beat_once(connection: psycopg.Connection, *, name: str, read_clock: Callable
     ahead = clock.ahead(before=before, database=database, after=read_clock())
     if abs(ahead) > clock.TOLERATED_SECONDS:
         logger.warning("clock.differs", extra={"fields": {"process": name, "ahead_seconds": round(ahead, 3)}})
-    connection.execute(BEAT_PULSE, {"name": name, "clock_ahead_ms": round(ahead * 1000)})
+    connection.execute(WRITE_HEARTBEAT, {"name": name, "clock_ahead_ms": round(ahead * 1000)})
     return ahead
 
 
@@ -72,7 +72,7 @@ def begin(name: str, *, put_back: Callable[[], None]) -> None:
 
     A thread of its own, so that nothing a worker does can delay it.
     """
-    threading.Thread(target=_run, args=[name, put_back], name="pulse", daemon=True).start()
+    threading.Thread(target=_run, args=[name, put_back], name="heartbeat", daemon=True).start()
 
 
 @worker_shutting_down.connect
@@ -88,7 +88,7 @@ def _run(name: str, put_back: Callable[[], None]) -> None:
                 _beat_until_ended(connection, name, put_back)
                 connection.execute(SAY_GOODBYE, {"name": name})
         except psycopg.Error as error:  # A database that is away has louder messengers.
-            logger.debug("pulse.missed", extra={"fields": {"error": repr(error)}})
+            logger.debug("heartbeat.missed", extra={"fields": {"error": repr(error)}})
             _ended.wait(_ERROR_PAUSE)
 
 

@@ -98,7 +98,7 @@ def bury_orphans() -> int:
     return sum(lifecycle.bury(endpoint_id) for endpoint_id in deleted.values_list("id", flat=True)[:100])
 
 
-def mind_the_feed() -> None:
+def advance_feed_horizon() -> None:
     """Somebody restored a dump and forgot `manage.py after_restore`: without it those events would stay hidden."""
     if feed.is_ahead() and feed.go_on_after_restore():
         logger.warning("feed.went_on_after_restore")

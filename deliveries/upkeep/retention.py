@@ -139,7 +139,7 @@ class Days:
     delivered: int
     dead: int
     # What people did by hand: audit entries and finished replay jobs.
-    deeds: int
+    audit_entries: int
     deleted_endpoints: int
 
 
@@ -162,8 +162,8 @@ def forget(days: Days, *, now: datetime, batches: int = 200) -> dict[str, int]:
         "dead": _Step(FORGET_DEAD, days.dead),
         "events": _Step(FORGET_EVENTS, longest),
         "notices": _Step(FORGET_RECORDS.format(table="deliveries_notice", over="true"), longest),
-        "audit": _Step(FORGET_RECORDS.format(table="subscriptions_auditentry", over="true"), days.deeds),
-        "replays": _Step(FORGET_REPLAYS, days.deeds),
+        "audit": _Step(FORGET_RECORDS.format(table="subscriptions_auditentry", over="true"), days.audit_entries),
+        "replays": _Step(FORGET_REPLAYS, days.audit_entries),
         "endpoints": _Step(FORGET_ENDPOINTS, days.deleted_endpoints),
     }
     return {name: _forget(name, step, now, batches) for name, step in steps.items()}

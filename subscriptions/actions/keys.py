@@ -8,7 +8,7 @@ from django.db import transaction
 from subscriptions import ids, keys
 from subscriptions.access.caller import Caller
 from subscriptions.audit import Actor, record
-from subscriptions.keys import Rotated
+from subscriptions.keys import RotatedKey
 from subscriptions.models import ApiKey, Consumer, Role
 
 
@@ -23,7 +23,7 @@ def issue(*, role: Role, consumer: Consumer | None, actor: Actor, why: str, **fi
 @transaction.atomic
 def rotate(
     *, key_id: UUID, consumer: Consumer | None, overlap_seconds: int, by: Caller | None, actor: Actor, why: str
-) -> Rotated | None:
+) -> RotatedKey | None:
     """The new key, or None if the old one does not live. The entry names the old one, its detail the new one."""
     rotated = keys.rotate(key_id=key_id, consumer=consumer, overlap_seconds=overlap_seconds, by=by)
     if rotated is not None:

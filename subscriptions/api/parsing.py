@@ -50,11 +50,11 @@ class StrictJSONParser(BaseParser):
 
 def loads(raw: bytes) -> Any:
     """The value, or a Problem that says what is wrong with it."""
-    value = _quickly(raw)
+    value = _loads_with_orjson(raw)
     return _strictly(raw) if value is None else value
 
 
-def _quickly(raw: bytes) -> Any:
+def _loads_with_orjson(raw: bytes) -> Any:
     """The value of a body that comes out as it went in, but for blanks; None for any other, good or bad.
 
     Such a body has no key twice and no number that was rounded: they would be missing from what is written out again.

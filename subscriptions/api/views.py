@@ -21,7 +21,7 @@ from subscriptions.api.known_names import Names, names_of, refuse_unknown_fields
 from subscriptions.api.problems import Problem, invalid, not_found
 from subscriptions.api.rendering import render
 from subscriptions.audit import LONGEST_WHY
-from subscriptions.idempotency import Answer, Scope
+from subscriptions.idempotency import Scope, StoredAnswer
 from subscriptions.limits import rate_limit
 from subscriptions.models import Consumer, Endpoint, Role
 
@@ -124,9 +124,9 @@ class ApiView(APIView):
         owner may have fewer scopes, or end sooner.
         """
 
-        def rendered() -> Answer:
+        def rendered() -> StoredAnswer:
             status_code, body = work()
-            return Answer(status_code=status_code, body=render(body))
+            return StoredAnswer(status_code=status_code, body=render(body))
 
         with idempotency_problems():
             sent = [request.data, str(caller(request).key_id)] if makes_key else request.data
@@ -168,7 +168,7 @@ def scope_of(environ: Mapping[str, Any], caller: Caller, body: Any) -> Scope | N
     )
 
 
-def as_response(answer: Answer) -> HttpResponse:
+def as_response(answer: StoredAnswer) -> HttpResponse:
     response = HttpResponse(answer.body, status=answer.status_code, content_type="application/json")
     if answer.replayed:
         response["Idempotent-Replayed"] = "true"

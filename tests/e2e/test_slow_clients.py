@@ -41,7 +41,7 @@ def the_login(acme: Consumer) -> bytes:
     return slow_body("/admin/login/", headers=FORM)
 
 
-def the_portal_door(acme: Consumer) -> bytes:
+def the_portals_entrance(acme: Consumer) -> bytes:
     return slow_body("/portal/enter/nothing/", headers=FORM)
 
 
@@ -57,22 +57,22 @@ def the_emit_itself(acme: Consumer) -> bytes:
     return slow_body("/api/v1/events/", headers=headers)
 
 
-DOORS = [the_login, the_portal_door, an_api_route_with_a_consumers_key, the_emit_itself]
+ADDRESSES = [the_login, the_portals_entrance, an_api_route_with_a_consumers_key, the_emit_itself]
 
 
 @contextmanager
-def forty_at_each_door(stack: Stack, acme: Consumer) -> Iterator[list[list[SlowClient]]]:
+def forty_at_each_address(stack: Stack, acme: Consumer) -> Iterator[list[list[SlowClient]]]:
     with ExitStack() as opened:
-        yield [opened.enter_context(slow_clients(stack.url, door(acme), count=40)) for door in DOORS]
+        yield [opened.enter_context(slow_clients(stack.url, door(acme), count=40)) for door in ADDRESSES]
 
 
 def test_emits_go_on_while_forty_slow_bodies_are_waited_for_at_each_door(
     start_stack: StartStack, acme: Consumer, emit: Callable[[Stack], httpx.Response]
 ) -> None:
     stack = start_stack("web", REQUEST_BODY_TIMEOUT_SECONDS=NEVER)
-    with forty_at_each_door(stack, acme) as doors:
+    with forty_at_each_address(stack, acme) as waiting:
         assert [emit(stack).status_code for _ in range(20)] == [202] * 20
-        assert {client.look().answer for clients in doors for client in clients} == {b""}
+        assert {client.look().answer for clients in waiting for client in clients} == {b""}
     assert Event.objects.count() == 20
 
 
@@ -80,14 +80,14 @@ def test_forty_slow_bodies_at_each_door_are_answered_408_when_their_time_is_up(
     start_stack: StartStack, acme: Consumer, emit: Callable[[Stack], httpx.Response]
 ) -> None:
     stack = start_stack("web", REQUEST_BODY_TIMEOUT_SECONDS="1")
-    with forty_at_each_door(stack, acme) as doors:
-        for clients in doors:
+    with forty_at_each_address(stack, acme) as waiting:
+        for clients in waiting:
             wait_answered(clients, 408)
         assert emit(stack).status_code == 202
-        for pages in doors[:2]:
+        for pages in waiting[:2]:
             assert b"content-type: text/plain" in pages[0].answer.lower()
             assert pages[0].body.startswith(b"The body did not arrive in time.")
-        for routes in doors[2:]:
+        for routes in waiting[2:]:
             problem = json.loads(routes[0].body)
             assert (problem["status"], problem["code"]) == (408, "request_timeout")
             assert b"content-type: application/problem+json" in routes[0].answer.lower()

@@ -205,7 +205,7 @@ def _names(consumer: Consumer) -> dict[str, list[str]]:
         "endpoint": [endpoint.public_id],
         "delivery": [delivery.public_id],
         "event_id": [str(delivery.event_id)],
-        "deed": [
+        "action": [
             "pause",
             "resume",
             "disable",
@@ -216,8 +216,8 @@ def _names(consumer: Consumer) -> dict[str, list[str]]:
             "replay",
             "retry-now",
             "give-up",
-            *event_type_pages.DEEDS,
-            *user_pages.ALL_DEEDS,
+            *event_type_pages.ACTIONS,
+            *user_pages.ALL_ACTIONS,
         ],
         "turn": ["on", "off"],
         "name": ["brand.new", "order.made"],

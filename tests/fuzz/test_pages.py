@@ -22,6 +22,6 @@ def test_b_no_page_and_no_form_answers_5xx_whatever_is_sent_by_whomever() -> Non
 
 def test_every_address_of_console_and_portal_is_on_the_fuzzer_s_map() -> None:
     templates = {page.template for page in pages()}
-    assert {"/portal/endpoints/{endpoint}/secret/{token}/", "/admin/users/{user_id}/{deed}/"} <= templates
+    assert {"/portal/endpoints/{endpoint}/secret/{token}/", "/admin/users/{user_id}/{action}/"} <= templates
     assert not [template for template in templates if set("<>()^$?\\") & set(template)]
     assert len(templates) > 60

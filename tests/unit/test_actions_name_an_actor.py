@@ -49,7 +49,16 @@ READS: dict[str, set[str]] = {
     "subscriptions.secrets.reencrypt": set(),
     "deliveries.health.lifecycle": {"backlog"},
     "deliveries.replay": {"TooManyReplays"},
-    "deliveries.endpoint_tests.test_event": {"Busy", "Held", "Locked", "Trial", "signer", "TYPE", "DATA", "data_of"},
+    "deliveries.endpoint_tests.test_event": {
+        "TooManyTests",
+        "Held",
+        "Locked",
+        "Trial",
+        "signer",
+        "TYPE",
+        "DATA",
+        "data_of",
+    },
     "deliveries.endpoint_tests.check_up": {"last_report", "TooSoon", "PAUSE_SECONDS"},
 }
 # Their actor is the session that the token opens or ends.

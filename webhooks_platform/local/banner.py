@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from webhooks_platform.local.environment import Options
+from webhooks_platform.local.environment import LocalOptions
 from webhooks_platform.local.screen import BOLD, DIM, Screen, short
 
 WIDTH = 78
@@ -10,7 +10,7 @@ WIDTH = 78
 
 @dataclass(frozen=True)
 class Banner:
-    options: Options
+    options: LocalOptions
     seconds: float
     outcome: str
     admin: str

@@ -25,7 +25,7 @@ HEADER = """\
 
 
 @dataclass(frozen=True)
-class Options:
+class LocalOptions:
     data_dir: Path
     host: str
     port: int
@@ -45,12 +45,12 @@ class Options:
         return f"http://127.0.0.1:{self.receiver_port}/webhooks"
 
 
-def read_options(env: Mapping[str, str]) -> Options:
+def read_options(env: Mapping[str, str]) -> LocalOptions:
     port = _number(env, "PORT", default=8000, low=1, high=65535)
     receiver_port = _number(env, "RECEIVER_PORT", default=port + 1, low=1, high=65535)
     if receiver_port == port:
         raise SetupError(f"PORT and RECEIVER_PORT are both {port}. Each needs one of its own.")
-    return Options(
+    return LocalOptions(
         data_dir=Path(env.get("DATA_DIR") or BASE_DIR / ".data").resolve(),
         host=env.get("HOST") or "127.0.0.1",
         port=port,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from webhooks_platform.local.children import Program
-from webhooks_platform.local.environment import BASE_DIR, Options
+from webhooks_platform.local.environment import BASE_DIR, LocalOptions
 from webhooks_platform.local.folder import DataFolder
 
 # Stopped in the opposite order: workers finish while the receiver and the servers still answer.
@@ -19,7 +19,7 @@ def manage(folder: DataFolder, env: Mapping[str, str], *arguments: str) -> Progr
     return _python(folder, env, name=arguments[0], arguments=[str(BASE_DIR / "manage.py"), *arguments])
 
 
-def receiver(folder: DataFolder, env: Mapping[str, str], options: Options, secrets: list[str]) -> Program:
+def receiver(folder: DataFolder, env: Mapping[str, str], options: LocalOptions, secrets: list[str]) -> Program:
     """The client's receiver kit, from this clone: nothing of it is installed in the platform's own environment."""
     env = {**env, "WEBHOOK_SECRET": ",".join(secrets), "WEBHOOK_DATABASE": str(folder.path / "demo-receiver.sqlite3")}
     env["PYTHONPATH"] = str(BASE_DIR / "clients" / "python" / "src")
@@ -27,11 +27,11 @@ def receiver(folder: DataFolder, env: Mapping[str, str], options: Options, secre
     return _python(folder, env, name="receiver", arguments=arguments, stage=RECEIVER)
 
 
-def platform(folder: DataFolder, env: Mapping[str, str], options: Options) -> list[Program]:
+def platform(folder: DataFolder, env: Mapping[str, str], options: LocalOptions) -> list[Program]:
     return [*web_and_deliveries(folder, env, options), *background(folder, env)]
 
 
-def web_and_deliveries(folder: DataFolder, env: Mapping[str, str], options: Options) -> list[Program]:
+def web_and_deliveries(folder: DataFolder, env: Mapping[str, str], options: LocalOptions) -> list[Program]:
     numbers = range(1, options.delivery_workers + 1)
     workers = [_worker(folder, env, name=f"deliveries{number}", queue="deliveries", threads=1) for number in numbers]
     return [_web(folder, env, options), *workers]
@@ -46,7 +46,7 @@ def background(folder: DataFolder, env: Mapping[str, str]) -> list[Program]:
     ]
 
 
-def _web(folder: DataFolder, env: Mapping[str, str], options: Options) -> Program:
+def _web(folder: DataFolder, env: Mapping[str, str], options: LocalOptions) -> Program:
     arguments = [
         "-m",
         "webhooks_platform.web.lasting_granian",

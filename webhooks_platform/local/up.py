@@ -14,7 +14,7 @@ from functools import partial
 from webhooks_platform.local import first_event, postgres, programs, reach, valkey
 from webhooks_platform.local.banner import Banner, show
 from webhooks_platform.local.children import last_lines
-from webhooks_platform.local.environment import Options, load_env_file, read_options
+from webhooks_platform.local.environment import LocalOptions, load_env_file, read_options
 from webhooks_platform.local.first_event import Demo
 from webhooks_platform.local.folder import DataFolder, SetupError, claim
 from webhooks_platform.local.screen import Screen, open_screen, short
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 class Up:
-    def __init__(self, screen: Screen, options: Options, folder: DataFolder) -> None:
+    def __init__(self, screen: Screen, options: LocalOptions, folder: DataFolder) -> None:
         self.begun_at = time.monotonic()
         self.screen = screen
         self.options = options

@@ -22,7 +22,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ShownField:
     """One field, parameter or header."""
 
     name: str
@@ -36,22 +36,22 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShownAnswer:
     status: str
     text: SafeString
-    rows: list[Row]
+    rows: list[ShownField]
     example: SafeString | None
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ShownRefusal:
     status: int
     code: str
     text: SafeString
 
 
 @dataclass(frozen=True)
-class Operation:
+class ShownOperation:
     id: str
     method: str
     path: str
@@ -59,37 +59,37 @@ class Operation:
     text: SafeString
     roles: list[str]
     scopes: list[str]
-    parameters: list[Row]
-    body: list[Row]
+    parameters: list[ShownField]
+    body: list[ShownField]
     body_example: SafeString | None
-    answers: list[Answer]
+    answers: list[ShownAnswer]
     # Besides those that every request may meet.
-    refusals: list[Refusal]
+    refusals: list[ShownRefusal]
     # None for a webhook, which is sent and not asked for.
     curl: str | None
 
 
 @dataclass(frozen=True)
-class Group:
+class ShownGroup:
     id: str
     title: str
     text: SafeString
-    operations: list[Operation]
+    operations: list[ShownOperation]
 
 
 @dataclass(frozen=True)
-class Page:
+class ShownDocument:
     title: str
     summary: str
     text: SafeString
-    groups: list[Group]
+    groups: list[ShownGroup]
     # Those that every request may meet.
-    refusals: list[Refusal]
+    refusals: list[ShownRefusal]
     # How each signature is made.
     version: str
 
 
-def read(document: Schema) -> Page:
+def read(document: Schema) -> ShownDocument:
     return _Reader(document).page()
 
 
@@ -97,9 +97,9 @@ class _Reader:
     def __init__(self, document: Schema) -> None:
         self._document = document
 
-    def page(self) -> Page:
+    def page(self) -> ShownDocument:
         info = self._document["info"]
-        return Page(
+        return ShownDocument(
             title=info["title"],
             summary=info["summary"],
             text=markup(info["description"]),
@@ -108,11 +108,11 @@ class _Reader:
             version=info["version"],
         )
 
-    def _group(self, tag: Schema) -> Group:
+    def _group(self, tag: Schema) -> ShownGroup:
         found = [operation for operation, shown in self._operations() if tag["name"] in shown["tags"]]
-        return Group(_slug(tag["name"]), tag["name"], markup(tag["description"]), found)
+        return ShownGroup(_slug(tag["name"]), tag["name"], markup(tag["description"]), found)
 
-    def _operations(self) -> Iterator[tuple[Operation, Schema]]:
+    def _operations(self) -> Iterator[tuple[ShownOperation, Schema]]:
         for path, item in self._document["paths"].items():
             for method, shown in item.items():
                 if method != "parameters":
@@ -124,10 +124,10 @@ class _Reader:
 
     def _operation(
         self, method: str, path: str, shown: Schema, parameters: list[Schema], *, is_ours: bool
-    ) -> Operation:
+    ) -> ShownOperation:
         content = self._content(shown.get("requestBody", {}))
         value = _example(content)
-        return Operation(
+        return ShownOperation(
             id=shown["operationId"],
             method=method if is_ours else "EVENT",
             path=path,
@@ -147,10 +147,10 @@ class _Reader:
             curl=_curl(method, path, value) if is_ours else None,
         )
 
-    def _answer(self, status: str, shown: Schema) -> Answer:
+    def _answer(self, status: str, shown: Schema) -> ShownAnswer:
         content = self._content(shown)
         value = _example(content)
-        return Answer(
+        return ShownAnswer(
             status,
             markup(shown["description"]),
             list(self._rows(content.get("schema", {}))),
@@ -161,10 +161,10 @@ class _Reader:
         found: Schema = holder.get("content", {}).get("application/json", {})
         return found
 
-    def _parameter(self, shown: Schema) -> Row:
+    def _parameter(self, shown: Schema) -> ShownField:
         shown = self._resolved(shown)
         schema = shown["schema"]
-        return Row(
+        return ShownField(
             name=shown["name"],
             depth=0,
             type=f"{_type(schema)}, in the {shown['in']}",
@@ -174,7 +174,7 @@ class _Reader:
             values=[json.dumps(value).strip('"') for value in schema.get("enum", [])],
         )
 
-    def _rows(self, schema: Schema, depth: int = 0) -> Iterator[Row]:
+    def _rows(self, schema: Schema, depth: int = 0) -> Iterator[ShownField]:
         schema = self._resolved(schema)
         if schema.get("type") == "array":
             yield from self._rows(schema["items"], depth)
@@ -183,7 +183,7 @@ class _Reader:
         for name, field in schema.get("properties", {}).items() if depth < _DEEPEST else ():
             whole = self._resolved(field)
             items = self._resolved(whole.get("items", {}))
-            yield Row(
+            yield ShownField(
                 name=name,
                 depth=depth,
                 type=_type(whole, items),
@@ -211,9 +211,9 @@ class _Reader:
         return {**found, **beside}
 
 
-def _refusals(codes: Any) -> list[Refusal]:
+def _refusals(codes: Any) -> list[ShownRefusal]:
     return sorted(
-        (Refusal(CODES[code].status, code, inline(CODES[code].text)) for code in codes),
+        (ShownRefusal(CODES[code].status, code, inline(CODES[code].text)) for code in codes),
         key=lambda refusal: (refusal.status, refusal.code),
     )
 

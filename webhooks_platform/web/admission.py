@@ -10,9 +10,9 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from django.conf import settings
 
-from webhooks_platform.web.bodies import Body, BodyCutShort, BodyTooSlow, Clock
-from webhooks_platform.web.refusals import Refusal, cut_short, too_large
-from webhooks_platform.web.slots import Slots
+from webhooks_platform.web.bodies import BodyCutShort, BodyDeadlines, BodyTooSlow, RequestBody
+from webhooks_platform.web.refusals import WebRefusal, cut_short, too_large
+from webhooks_platform.web.slots import RequestSlots
 from webhooks_platform.web.stalled import StalledConnections
 
 Environ = dict[str, Any]
@@ -33,8 +33,8 @@ class Admission:
             seconds=settings.CONNECTION_STALL_SECONDS, longest_seconds=longest_request_seconds()
         )
         self._inner = inner
-        self._slots = Slots(settings.WEB_SLOTS)
-        self._clock = Clock(every_tick=stalled.cut_now_and_then)
+        self._slots = RequestSlots(settings.WEB_SLOTS)
+        self._clock = BodyDeadlines(every_tick=stalled.cut_now_and_then)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path: str = environ["PATH_INFO"]
@@ -42,7 +42,7 @@ class Admission:
         is_form = not path.startswith("/api/")
         if is_form and length > (limit := _page_limit(path)):
             return _refuse(start_response, too_large(path, limit))
-        body = Body(
+        body = RequestBody(
             environ["wsgi.input"],
             path=path,
             length=length,
@@ -99,7 +99,7 @@ class InPieces:
     """An answer too large to be made at once, such as an export. It asks the database on the way, so it keeps the slot:
     only who is logged in gets one, and a reader that stalls is cut off."""
 
-    def __init__(self, answer: Iterable[bytes], body: Body) -> None:
+    def __init__(self, answer: Iterable[bytes], body: RequestBody) -> None:
         self._answer = answer
         self._body = body
 
@@ -114,7 +114,7 @@ class InPieces:
             self._body.give_slot_back()
 
 
-def _handed_over(answer: Iterable[bytes], body: Body) -> Iterable[bytes]:
+def _handed_over(answer: Iterable[bytes], body: RequestBody) -> Iterable[bytes]:
     """In one piece, files too: handed over bit by bit, it would hold its slot for as long as a slow reader likes."""
     if isinstance(answer, list):
         return answer
@@ -127,6 +127,6 @@ def _handed_over(answer: Iterable[bytes], body: Body) -> Iterable[bytes]:
             answer.close()
 
 
-def _refuse(start_response: StartResponse, refusal: Refusal) -> list[bytes]:
+def _refuse(start_response: StartResponse, refusal: WebRefusal) -> list[bytes]:
     start_response(refusal.status_line, refusal.headers)
     return [refusal.body]

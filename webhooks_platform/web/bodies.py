@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import granian.wsgi
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from webhooks_platform.web.refusals import Refusal, too_slow
-from webhooks_platform.web.slots import Slots
+from webhooks_platform.web.refusals import WebRefusal, too_slow
+from webhooks_platform.web.slots import RequestSlots
 
 logger = logging.getLogger(__name__)
 
@@ -37,21 +37,21 @@ class Stream(Protocol):
     def read(self, size: int | None = None) -> bytes: ...
 
 
-class Clock:
+class BodyDeadlines:
     """Knows the bodies that threads wait for, and until when. One per web process."""
 
     def __init__(self, *, every_tick: Callable[[], None] = lambda: None) -> None:
-        self._until: dict[Body, float] = {}
+        self._until: dict[RequestBody, float] = {}
         self._every_tick = every_tick
         self._lock = threading.Lock()
         self._runs = False
 
-    def begin(self, body: "Body") -> None:
+    def begin(self, body: "RequestBody") -> None:
         self._until[body] = body.deadline
         if not self._runs:
             self._start()
 
-    def end(self, body: "Body") -> bool:
+    def end(self, body: "RequestBody") -> bool:
         """Whether it was still waited for. False: the clock has answered."""
         return self._until.pop(body, None) is not None
 
@@ -81,7 +81,7 @@ class Clock:
                 logger.warning("request.timed_out", extra={"fields": fields})
 
 
-class Body:
+class RequestBody:
     """Stands in for `wsgi.input`. Its time runs from the first read, and is longer the more was announced.
 
     It also holds the request's slot: none while a read waits, one from then on.
@@ -97,8 +97,8 @@ class Body:
         path: str,
         length: int,
         seconds: float,
-        slots: Slots,
-        clock: Clock,
+        slots: RequestSlots,
+        clock: BodyDeadlines,
         is_form: bool,
         request_id: str = "",
     ) -> None:
@@ -153,7 +153,7 @@ class Body:
         raise NotImplementedError("Nothing here reads a body by lines.")
 
 
-def _answer(protocol: Any, refusal: Refusal, request_id: str) -> None:
+def _answer(protocol: Any, refusal: WebRefusal, request_id: str) -> None:
     protocol.response_bytes(refusal.status, [*refusal.headers, ("X-Request-Id", request_id)], refusal.body)
 
 

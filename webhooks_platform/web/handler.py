@@ -6,7 +6,7 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.utils.http import parse_header_parameters
 
 
-class Request(WSGIRequest):
+class TolerantRequest(WSGIRequest):
     """Read the same whatever its Content-Type says.
 
     In Django a charset there also decides how the query string is read, at once: one that decodes no text (`hex`) or
@@ -23,4 +23,4 @@ class Request(WSGIRequest):
 
 
 class Handler(WSGIHandler):
-    request_class = Request
+    request_class = TolerantRequest

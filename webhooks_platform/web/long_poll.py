@@ -18,9 +18,9 @@ from wsgiref.types import StartResponse, WSGIApplication
 from django.conf import settings
 from django.db import connection
 
-from deliveries.api.feed import HAS_WAITED, WAITS_FOR, Wait
+from deliveries.api.feed import HAS_WAITED, WAITS_FOR, FeedWait
 from deliveries.browse import feed
-from deliveries.browse.feed import Place
+from deliveries.browse.feed import FeedReader
 from webhooks_platform.web.admission import BODY, Environ
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class LongPoll:
 
     def __init__(self, django: WSGIApplication) -> None:
         self._django = django
-        self._waiting = Waiting(
+        self._waiting = WaitingReaders(
             most=settings.FEED_MAX_WAITING, most_of_one=settings.FEED_MAX_WAITING_PER_CONSUMER, look=feed.with_news
         )
 
@@ -41,7 +41,7 @@ class LongPoll:
         if not _may_wait(environ):
             return self._django(environ, start_response)
         first = HeldAnswer(self._django, environ)
-        wait: Wait | None = environ.pop(WAITS_FOR, None)
+        wait: FeedWait | None = environ.pop(WAITS_FOR, None)
         if wait is not None:
             environ[BODY].give_slot_back()
             if self._waiting.wait(wait.place, seconds=wait.seconds):
@@ -79,7 +79,7 @@ class HeldAnswer:
         return _write
 
 
-class Waiting:
+class WaitingReaders:
     """Who waits, and the thread that looks for them. One per web process."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Waiting:
         *,
         most: int,
         most_of_one: int,
-        look: Callable[[Sequence[Place]], set[int]],
+        look: Callable[[Sequence[FeedReader]], set[int]],
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._most = most
@@ -98,7 +98,7 @@ class Waiting:
         self._readers: list[_Reader] = []
         self._is_looking = False
 
-    def wait(self, place: Place, *, seconds: float) -> bool:
+    def wait(self, place: FeedReader, *, seconds: float) -> bool:
         """True as soon as there is news; False when the time is up, or at once where too many wait."""
         reader = _Reader(place)
         with self._lock:
@@ -151,7 +151,7 @@ class Waiting:
 class _Reader:
     __slots__ = ("failed", "news", "place")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FeedReader) -> None:
         self.place = place
         self.news = threading.Event()
         self.failed = False

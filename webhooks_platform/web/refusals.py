@@ -8,7 +8,7 @@ import orjson
 from subscriptions.api.problems import CONTENT_TYPE, Problem
 
 
-class Refusal(NamedTuple):
+class WebRefusal(NamedTuple):
     status: int
     headers: list[tuple[str, str]]
     body: bytes
@@ -18,22 +18,22 @@ class Refusal(NamedTuple):
         return f"{self.status} {HTTPStatus(self.status).phrase}"
 
 
-def too_slow(path: str) -> Refusal:
+def too_slow(path: str) -> WebRefusal:
     return _refusal(
         path,
         Problem(408, "request_timeout", "The body did not arrive in time. Nothing was done; send the request again."),
     )
 
 
-def too_large(path: str, limit: int) -> Refusal:
+def too_large(path: str, limit: int) -> WebRefusal:
     return _refusal(path, Problem(413, "payload_too_large", f"The body is larger than {limit // 1024} KiB."))
 
 
-def cut_short(path: str) -> Refusal:
+def cut_short(path: str) -> WebRefusal:
     return _refusal(path, Problem(400, "bad_request", "The body is shorter than its Content-Length. Nothing was done."))
 
 
-def _refusal(path: str, problem: Problem) -> Refusal:
+def _refusal(path: str, problem: Problem) -> WebRefusal:
     is_api = path.startswith("/api/")
     body = orjson.dumps(problem.document()) if is_api else f"{problem.detail}\n".encode()
     headers = [
@@ -43,4 +43,4 @@ def _refusal(path: str, problem: Problem) -> Refusal:
         # What is left of the body is not read.
         ("Connection", "close"),
     ]
-    return Refusal(problem.status, headers, body)
+    return WebRefusal(problem.status, headers, body)

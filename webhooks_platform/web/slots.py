@@ -10,7 +10,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 
-class Slots:
+class RequestSlots:
     """Made once per web process; taken and given back by each request's thread."""
 
     def __init__(self, count: int) -> None:

@@ -92,7 +92,7 @@ def sign_on_finish(request: HttpRequest) -> HttpResponse:
             request, 403, "You have no access to this console",
             "Your account is known, but none of its groups may enter. Ask whoever runs this platform.",
         )  # fmt: skip
-    except sign_on.Refused as error:
+    except sign_on.SignOnRefused as error:
         return _sign_on_failed(request, error, status=400)
     except sign_on.Unavailable as error:
         return _sign_on_failed(request, error, status=502)

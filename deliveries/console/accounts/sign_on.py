@@ -36,7 +36,7 @@ class NotAdmitted(Exception):
     """The provider knows this person, and none of their groups may enter."""
 
 
-class Refused(Exception):
+class SignOnRefused(Exception):
     """What came back from the provider, or was made up, does not hold. The reason is for the log."""
 
 
@@ -73,12 +73,12 @@ def finish(request: HttpRequest) -> HttpResponse:
     subject = str(claims.get("sub", ""))
     names = (subject, str(claims.get("email")), str(claims.get("preferred_username")))
     if not 1 <= len(subject) <= 255 or any("\0" in name for name in names):
-        raise Refused("the claims hold no subject, or one that cannot be stored")
+        raise SignOnRefused("the claims hold no subject, or one that cannot be stored")
     try:
         user = admit(claims, subject=subject)
     except IntegrityError as error:
         # Two first logins of one person at the same moment.
-        raise Refused("somebody was made at the same moment") from error
+        raise SignOnRefused("somebody was made at the same moment") from error
     wanted = request.session.pop(_NEXT, "")
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     request.session.set_expiry(None)
@@ -96,7 +96,7 @@ def _claims(request: HttpRequest) -> Mapping[str, Any]:
     except RequestException as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from error
     except Exception as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
+        raise SignOnRefused(f"{type(error).__name__}: {error}") from error
     return claims
 
 

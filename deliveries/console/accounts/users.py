@@ -21,7 +21,7 @@ ROLES = {
 }
 
 
-class NameTaken(Exception):
+class UserNameTaken(Exception):
     """There is a user of this name."""
 
 
@@ -33,7 +33,7 @@ def add(*, name: str, email: str, role: str, actor: Actor, why: str) -> tuple[Us
         with transaction.atomic():
             user = User.objects.create_user(name, email=email, password=password, is_staff=True)
     except IntegrityError:
-        raise NameTaken from None
+        raise UserNameTaken from None
     _give(user, role)
     record(actor=actor, action="user.created", target=name, detail=role, why=why)
     return user, password

@@ -15,7 +15,7 @@ from subscriptions import consumers, endpoints
 from subscriptions.audit import Actor
 from subscriptions.models import Endpoint, EndpointStatus
 
-DEEDS = {
+ACTIONS = {
     "pause": actions.pause,
     "resume": actions.resume,
     "disable": actions.disable,
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     help = "List endpoints with their health, or act on one: manage.py endpoints pause ep_… --why …"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("deed", nargs="?", default="list", choices=["list", *DEEDS])
+        parser.add_argument("action", nargs="?", default="list", choices=["list", *ACTIONS])
         parser.add_argument("endpoint", nargs="?", default="", help="ep_… of the endpoint to act on")
         parser.add_argument("--consumer", default="", help="only those of this consumer (uid or con_…)")
         parser.add_argument("--status", default="", choices=["", "failing", *EndpointStatus.values])
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="for scripts: one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["deed"] != "list":
+        if options["action"] != "list":
             self._act(options)
             return
         rows = Endpoint.objects.select_related("consumer", "lane").filter(deleted_at__isnull=True)
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         if not options["why"]:
             raise CommandError("Say why with --why: the reason goes into the audit log.")
         try:
-            DEEDS[options["deed"]](endpoint, actor=Actor.of_command("endpoints"), why=options["why"])
+            ACTIONS[options["action"]](endpoint, actor=Actor.of_command("endpoints"), why=options["why"])
         except NothingDone as error:
             raise CommandError(str(error)) from None
         endpoint.refresh_from_db()

@@ -10,11 +10,11 @@ from django.db import InterfaceError, OperationalError
 
 from deliveries.management.shell import table
 from deliveries.moving.importing import Summary, import_file
-from deliveries.moving.lines import Kind, Outcome, Result
+from deliveries.moving.lines import LineKind, LineOutcome, Result
 from subscriptions.audit import Actor
 from subscriptions.secrets.vault import VaultError
 
-_SHOWN = [outcome for outcome in Outcome if outcome is not Outcome.REFUSED]
+_SHOWN = [outcome for outcome in LineOutcome if outcome is not LineOutcome.REFUSED]
 _EVERY_LINES = 1000
 
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             self.stderr.write(_sentence(result))
         if summary.not_told:
             self.stderr.write(f"… and {summary.not_told:,} more.")
-        rows = [[kind.replace("_", " "), *(summary.counts[kind, each] for each in _SHOWN)] for kind in Kind]
+        rows = [[kind.replace("_", " "), *(summary.counts[kind, each] for each in _SHOWN)] for kind in LineKind]
         self.stdout.write(table(["", *_SHOWN], rows))
         if summary.new_secrets:
             self.stdout.write(
@@ -62,7 +62,7 @@ class Command(BaseCommand):
             )
         if options["dry_run"]:
             self.stdout.write("This was a dry run: nothing was written.")
-        elif not summary.count(Outcome.CREATED, Outcome.UPDATED):
+        elif not summary.count(LineOutcome.CREATED, LineOutcome.UPDATED):
             self.stdout.write("Nothing was changed.")
         if summary.refused:
             raise CommandError(f"{summary.refused:,} of {summary.lines:,} lines were refused.")
@@ -75,9 +75,9 @@ def _opened(name: str) -> IO[bytes]:
 def _sentence(result: Result) -> str:
     start = f"line {result.number:,}: "
     match result.outcome:
-        case Outcome.DIFFERENT:
+        case LineOutcome.DIFFERENT:
             return f"{start}the {result.kind} is here with other {', '.join(result.fields)}; left as it is"
-        case Outcome.DELETED:
+        case LineOutcome.DELETED:
             return f"{start}the {result.kind} was deleted here; not made again"
         case _:
             return start + "; ".join(str(mistake) for mistake in result.mistakes)

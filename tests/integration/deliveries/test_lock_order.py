@@ -223,7 +223,7 @@ def test_two_replays_of_the_same_deliveries_do_not_deadlock(acme: Consumer, besi
 
 # ── a replay and the end of retention ────────────────────────────────────────────────────────────────────────────────
 
-DAYS = retention.Days(attempts=30, payloads=40, delivered=90, dead=180, deeds=730, deleted_endpoints=7)
+DAYS = retention.Days(attempts=30, payloads=40, delivered=90, dead=180, audit_entries=730, deleted_endpoints=7)
 
 
 def forget_payloads() -> None:

@@ -165,7 +165,9 @@ def test_a_delivery_whose_payload_is_gone_says_so(operator: Api, acme: Consumer)
     endpoint = one_try(acme)
     accept(acme)
     finish(endpoint, 200)
-    days = retention.Days(attempts=1000, payloads=30, delivered=1000, dead=1000, deeds=1000, deleted_endpoints=1000)
+    days = retention.Days(
+        attempts=1000, payloads=30, delivered=1000, dead=1000, audit_entries=1000, deleted_endpoints=1000
+    )
     retention.forget(days, now=timezone.now() + timedelta(days=31))
 
     answer = operator.post(f"deliveries/{Delivery.objects.get().public_id}/replay/")

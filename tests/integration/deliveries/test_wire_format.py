@@ -139,7 +139,7 @@ def test_an_event_of_before_the_body_had_a_timestamp_is_still_known_by_its_id(ac
     [again] = ingest.accept([new], now=datetime.now(UTC)).results
     assert isinstance(again, Duplicate)
     [other] = ingest.accept([new._replace(occurred_at=datetime.now(UTC))], now=datetime.now(UTC)).results
-    assert isinstance(other, ingest.Refused)
+    assert isinstance(other, ingest.RefusedEvent)
 
 
 # What official libraries say

@@ -101,7 +101,7 @@ def demo(acme: Consumer, tmp_path: Path, **_: Any) -> list[Entry]:
         run("demo", "--receiver-url", "http://127.0.0.1:9/", "--state", str(tmp_path / "demo.json"))
     targets = [Consumer.objects.get().public_id, Endpoint.objects.get().public_id, ApiKey.objects.get().public_id]
     why = "the demo of make up"
-    return [Entry(who("demo"), *deed, 1, why) for deed in zip(DEMO, [*targets, "admin"], strict=True)]
+    return [Entry(who("demo"), *action, 1, why) for action in zip(DEMO, [*targets, "admin"], strict=True)]
 
 
 def import_setup(tmp_path: Path, **_: Any) -> list[Entry]:
@@ -137,15 +137,15 @@ def reset_second_factor(**_: Any) -> list[Entry]:
     return [Entry(who("reset_second_factor"), "user.second_factor_removed", "olga", 1, "lost her phone")]
 
 
-def act_on_endpoint(deed: str) -> Callable[..., list[Entry]]:
+def act_on_endpoint(action: str) -> Callable[..., list[Entry]]:
     done = {"pause": "paused", "resume": "resumed", "disable": "disabled", "probe": "probed"}
 
     def act(acme: Consumer, **_: Any) -> list[Entry]:
         endpoint = new_endpoint(acme)
-        if deed == "resume":
+        if action == "resume":
             lifecycle.pause(endpoint, reason="for the test")
-        run("endpoints", deed, endpoint.public_id, "--why", "asked")
-        return [Entry(who("endpoints"), f"endpoint.{done[deed]}", endpoint.public_id, 1, "asked")]
+        run("endpoints", action, endpoint.public_id, "--why", "asked")
+        return [Entry(who("endpoints"), f"endpoint.{done[action]}", endpoint.public_id, 1, "asked")]
 
     return act
 
@@ -163,7 +163,7 @@ COMMANDS: dict[str, Callable[..., list[Entry]]] = {
     "reset_second_factor": reset_second_factor,
     "import_setup": import_setup,
     "export_setup": export_setup,
-    **{f"endpoints {deed}": act_on_endpoint(deed) for deed in endpoints_command.DEEDS},
+    **{f"endpoints {action}": act_on_endpoint(action) for action in endpoints_command.ACTIONS},
 }
 
 

@@ -1,6 +1,6 @@
 """S16: every route of the URL map that changes something leaves exactly one audit entry: who, what, how many, why.
 
-Generated from `webhooks_platform.urls`: a new route fails here until `DEEDS` says what it writes, or `EXEMPT` why it
+Generated from `webhooks_platform.urls`: a new route fails here until `ACTIONS` says what it writes, or `EXEMPT` why it
 writes nothing.
 """
 
@@ -26,7 +26,7 @@ EXEMPT = {
     ("event-batch", "POST"): "as above",
 }
 # What each of the others writes: the action, its target and how many. `answer` is the answer's body.
-DEEDS: dict[tuple[str, str], tuple[str, str, int]] = {
+ACTIONS: dict[tuple[str, str], tuple[str, str, int]] = {
     ("consumers", "POST"): ("consumer.created", "{answer[id]}", 1),
     ("consumer", "PATCH"): ("consumer.changed", "{consumer_id}", 1),
     ("consumer", "DELETE"): ("consumer.deleted", "{consumer_id}", 1),
@@ -86,7 +86,7 @@ def prepare(route: Route) -> None:
 
 
 def test_s16_every_route_that_changes_something_is_described_here() -> None:
-    assert {(route.name, method) for route, method in CALLS} == {*DEEDS, *EXEMPT}
+    assert {(route.name, method) for route, method in CALLS} == {*ACTIONS, *EXEMPT}
 
 
 @pytest.mark.parametrize(("route", "method"), AUDITED, ids=call_name)
@@ -97,7 +97,7 @@ def test_s16_a_change_by_key_leaves_exactly_one_entry(route: Route, method: str,
     answer = send(api, route, method, things, why="They asked.")
 
     assert answer.status_code < 300, answer.content
-    action, target, count = DEEDS[route.name, method]
+    action, target, count = ACTIONS[route.name, method]
     body = answer.json() if answer.content else {}
     assert entries() == [(who, action, target.format(**things, answer=body), count, "They asked.")]
 
@@ -124,7 +124,7 @@ def test_s16_a_repeated_request_leaves_one_entry(route: Route, method: str, thin
     answers = [send(api, route, method, things, why="once", **key) for _ in range(2)]
 
     assert answers[1].headers["Idempotent-Replayed"] == "true"
-    assert [entry.action for entry in entries()] == [DEEDS[route.name, method][0]]
+    assert [entry.action for entry in entries()] == [ACTIONS[route.name, method][0]]
 
 
 @pytest.mark.parametrize("role", Role)

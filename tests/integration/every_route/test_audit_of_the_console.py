@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 WHY = {"why": "They asked."}
 # What each writes: the action, its target and how many.
-DEEDS: dict[str, tuple[dict[str, str], str, str, int]] = {
+ACTIONS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "deliveries/{delivery}/replay/": ({}, "delivery.replayed", "{delivery}", 1),
     "deliveries/{waiting}/retry-now/": ({}, "delivery.retried_now", "{waiting}", 1),
     "deliveries/{waiting}/give-up/": ({}, "delivery.given_up", "{waiting}", 1),
@@ -112,11 +112,11 @@ def what_is_new(given: dict[str, str]) -> str:
     return found
 
 
-@pytest.mark.parametrize("path", DEEDS)
+@pytest.mark.parametrize("path", ACTIONS)
 def test_s16_an_action_of_the_console_leaves_exactly_one_entry(
     operator: Client, given: dict[str, str], path: str
 ) -> None:
-    form, action, target, count = DEEDS[path]
+    form, action, target, count = ACTIONS[path]
 
     answer = operator.post(f"/admin/{path.format(**given)}", {**form, **WHY})
 
@@ -127,15 +127,15 @@ def test_s16_an_action_of_the_console_leaves_exactly_one_entry(
 
 
 def test_s16_every_action_on_the_map_is_described_here(given: dict[str, str]) -> None:
-    described = [(path, resolve(f"/admin/{path.format(**given)}")) for path in DEEDS]
+    described = [(path, resolve(f"/admin/{path.format(**given)}")) for path in ACTIONS]
     assert {match.url_name for _, match in described} == on_the_map(DEED)
-    deeds = {match.url_name: set[str]() for _, match in described}
+    actions = {match.url_name: set[str]() for _, match in described}
     for _, match in described:
-        deeds[match.url_name].add(match.kwargs.get("deed", ""))
-    assert deeds["delivery-act"] == set(delivery_pages.DEEDS)
-    assert deeds["endpoint-act"] == {*endpoint_pages.DEEDS, "rotate"}
-    assert deeds["event-type-act"] == event_type_pages.DEEDS
-    assert deeds["user-act"] == user_pages.ALL_DEEDS
+        actions[match.url_name].add(match.kwargs.get("action", ""))
+    assert actions["delivery-act"] == set(delivery_pages.ACTIONS)
+    assert actions["endpoint-act"] == {*endpoint_pages.ACTIONS, "rotate"}
+    assert actions["event-type-act"] == event_type_pages.ACTIONS
+    assert actions["user-act"] == user_pages.ALL_ACTIONS
 
 
 # What is at these addresses changes nothing that is somebody's: the frame, and the session of who asks.

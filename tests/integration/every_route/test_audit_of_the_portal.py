@@ -37,7 +37,7 @@ FORM = {
     "signature_scheme": "standard", "max_in_flight": "7", "rate_limit_per_second": "", "timeout_seconds": "20",
 }  # fmt: skip
 # What each writes: the action, its target and how many.
-DEEDS: dict[str, tuple[dict[str, str], str, str, int]] = {
+ACTIONS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "enter": ({}, "portal.opened", "{consumer}", 1),
     "leave": ({}, "portal.left", "{consumer}", 1),
     "endpoint-new": (FORM, "endpoint.created", "{new}", 1),
@@ -83,7 +83,7 @@ def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DEEDS)
+@pytest.mark.parametrize("name", ACTIONS)
 def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Consumer, receiver: Receiver) -> None:
     given: dict[str, Any] = things(acme, receiver)
     client = Client() if name == "enter" else inside(acme)
@@ -94,7 +94,7 @@ def test_s16_a_change_in_the_portal_leaves_exactly_one_entry(name: str, acme: Co
     if name == "resume":
         lifecycle.pause(Endpoint.objects.order_by("id")[0], reason="for the test")
     AuditEntry.objects.all().delete()
-    form, action, target, count = DEEDS[name]
+    form, action, target, count = ACTIONS[name]
 
     answer = client.post(
         PATHS[name].format(**given),
@@ -127,7 +127,7 @@ def test_s16_what_the_reader_of_a_mail_says_leaves_one_entry_however_often(
 def test_s16_every_address_that_takes_a_post_is_described_here(acme: Consumer, receiver: Receiver) -> None:
     given = things(acme, receiver)
     statuses = {name: inside(acme).post(path.format(**given)).status_code for name, path in PATHS.items()}
-    assert {name for name, status in statuses.items() if status != 405} == {*DEEDS, *EXEMPT}
+    assert {name for name, status in statuses.items() if status != 405} == {*ACTIONS, *EXEMPT}
 
 
 def test_s16_what_changed_nothing_leaves_none(acme: Consumer, receiver: Receiver) -> None:

@@ -14,7 +14,7 @@ from deliveries.browse.filter import Filter
 from deliveries.console.site import DEED
 from deliveries.health import lifecycle
 from deliveries.models import Delivery
-from deliveries.pages.once import FIELD
+from deliveries.pages.idempotent_forms import FIELD
 from deliveries.portal import site
 from subscriptions import endpoints, event_types, keys, mail_recipients
 from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit, Role
@@ -95,7 +95,7 @@ ON_ENDPOINT, ON_DELIVERY, ON_PENDING = (
 )  # fmt: skip
 ON_CONSUMER, ON_TYPE, ON_USER = "/admin/consumers/{consumer}/", "/admin/event-types/{type}/", "/admin/users/{user}/"
 CONSOLE = [
-    *[Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}{deed}/", WHY) for deed in ("pause", "rotate", "disable")],
+    *[Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}{action}/", WHY) for action in ("pause", "rotate", "disable")],
     Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}resume/", WHY, _pause),
     Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}probe/", WHY, _open_breaker),
     Sent("endpoint-test", ON_ENDPOINT, f"{ON_ENDPOINT}test/"),
@@ -120,8 +120,8 @@ CONSOLE = [
     Sent("key-revoke", "/admin/keys/{key}/", "/admin/keys/{key}/revoke/", WHY),
     Sent("event-type-declare", "/admin/new-event-type/", "/admin/new-event-type/declare/", {"name": "brand.new"}),
     *[
-        Sent("event-type-act", ON_TYPE, f"{ON_TYPE}{deed}/", typed)
-        for deed, typed in {
+        Sent("event-type-act", ON_TYPE, f"{ON_TYPE}{action}/", typed)
+        for action, typed in {
             "deprecate": {},
             "archive": {},
             "delete": {},
@@ -131,12 +131,12 @@ CONSOLE = [
     ],
     Sent("user-add", "/admin/new-user/", "/admin/new-user/add/", {"name": "newcomer", "role": "Operators"}),
     *[
-        Sent("user-act", ON_USER, f"{ON_USER}{deed}/", typed)
-        for deed, typed in {"role": {"role": "Operators"}, "deactivate": {}, "reset-password": {}}.items()
+        Sent("user-act", ON_USER, f"{ON_USER}{action}/", typed)
+        for action, typed in {"role": {"role": "Operators"}, "deactivate": {}, "reset-password": {}}.items()
     ],
 ]
 # Not inside a session: a link has its own tests, and ending what has ended is nothing.
-AT_THE_DOOR = {"enter", "leave", "mail"}
+WITHOUT_SESSION = {"enter", "leave", "mail"}
 # It asks a question and changes nothing. What is pasted is not stored, so its answer cannot be on another page.
 ANSWERS_AT_ONCE = {"signatures"}
 
@@ -256,7 +256,7 @@ def test_b_a_form_that_was_refused_may_be_sent_again(given: Given) -> None:
 
 def test_b_every_form_of_the_portal_is_among_those_sent_twice_here() -> None:
     takes_forms = {str(each.name) for each in site.urlpatterns if "POST" in getattr(each.callback, "methods", ())}
-    assert takes_forms == {sent.name for sent in PORTAL} | AT_THE_DOOR | ANSWERS_AT_ONCE
+    assert takes_forms == {sent.name for sent in PORTAL} | WITHOUT_SESSION | ANSWERS_AT_ONCE
 
 
 def test_b_every_action_of_the_console_is_among_those_sent_twice_here() -> None:

@@ -25,7 +25,7 @@ from tests.walk import accept, new_endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180, deeds=730, deleted_endpoints=7)
+DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180, audit_entries=730, deleted_endpoints=7)
 LIMITS = (Path(django_settings.BASE_DIR) / "docs" / "limits.md").read_text()
 
 
@@ -105,7 +105,7 @@ def test_a_consumer_that_changes_things_in_a_loop_is_stopped_and_operators_are_n
 ) -> None:
     settings.MAX_CHANGES_PER_DAY = 4
     path = f"endpoints/{new_endpoint(acme).public_id}"
-    answers = [acme_api.post(f"{path}/{deed}/") for deed in ("pause", "resume", "pause", "resume", "pause")]
+    answers = [acme_api.post(f"{path}/{action}/") for action in ("pause", "resume", "pause", "resume", "pause")]
     assert [answer.status_code for answer in answers] == [200] * 4 + [429]
     assert answers[-1].json()["code"] == "too_many_changes"
     assert Endpoint.objects.get().status == "active"

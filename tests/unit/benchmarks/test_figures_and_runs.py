@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import cli
-from benchmarks.load.producer import Refusals, Refused, complain
+from benchmarks.load.producer import LoadRefused, Refusals, complain
 from benchmarks.processes import Stat, family, family_ticks, parse_pss, parse_stat
 from benchmarks.report import document
 from benchmarks.report.figures import latency, paired, percentile, spread
@@ -77,7 +77,7 @@ def test_a_refused_load_run_shows_each_kind_of_answer_with_its_body() -> None:
     refusals.note("429", b'{"code":"rate_limited"}')
     refusals.note("429", b"another")
     refusals.note("502", b"<html>not JSON</html>")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoadRefused) as refused:
         complain("http://127.0.0.1:1/x", refusals.seen)
     assert str(refused.value).splitlines() == [
         "Not every request to http://127.0.0.1:1/x was answered with 2xx:",

@@ -1,6 +1,6 @@
 """deliveries/sweep.py: when a lease that has run out says that its worker is dead."""
 
-from deliveries.sweep import Watch
+from deliveries.sweep import LeaseWatch
 
 
 class Clock:
@@ -11,8 +11,8 @@ class Clock:
         return self.now
 
 
-def watch(clock: Clock) -> Watch:
-    return Watch(lease_seconds=10, renew_seconds=2.5, clock=clock)
+def watch(clock: Clock) -> LeaseWatch:
+    return LeaseWatch(lease_seconds=10, renew_seconds=2.5, clock=clock)
 
 
 def test_after_a_start_all_have_the_time_of_a_renewal_first() -> None:

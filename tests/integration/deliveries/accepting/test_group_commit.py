@@ -17,7 +17,7 @@ from deliveries.ingest import Accepted, NewEvent
 from deliveries.models import Delivery, Event, OrderingKey
 from deliveries.pump import database
 from subscriptions import consumers, event_types, idempotency, keys
-from subscriptions.idempotency import Answer, KeyReused
+from subscriptions.idempotency import KeyReused, StoredAnswer
 from subscriptions.models import ApiKey, Consumer, IdempotencyRecord, Role
 from tests.conftest import Api
 from tests.emitting import BATCH, EVENT, emit_at_once, emit_of, new_event, statements_of
@@ -145,7 +145,7 @@ def test_an_idempotency_key_taken_at_that_moment_is_found_and_the_others_are_sto
     assert taken.scope
     transaction.set_autocommit(False)
     try:
-        assert idempotency.keep([(taken.scope, Answer(status_code=202, body=b"kept"))]) == set()
+        assert idempotency.keep([(taken.scope, StoredAnswer(status_code=202, body=b"kept"))]) == set()
         answers = emit_at_once(
             emit_of(key, new_event(0)),
             emit_of(key, new_event(2), idempotency_key="fresh"),

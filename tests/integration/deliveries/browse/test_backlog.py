@@ -8,7 +8,7 @@ from django.test import Client
 
 from deliveries.actions import endpoints as actions
 from deliveries.actions import holds
-from deliveries.browse.backlog import Owed, Wait, read_backlog, read_owed
+from deliveries.browse.backlog import Owed, WaitReason, read_backlog, read_owed
 from deliveries.claim import renew_lease
 from deliveries.upkeep import heartbeat
 from subscriptions import ids
@@ -32,7 +32,7 @@ def only(endpoint: Endpoint) -> Owed:
 def workers_are_alive() -> None:
     with connection.cursor() as cursor:
         for name in (heartbeat.BEAT, "deliveries@here"):
-            cursor.execute(heartbeat.BEAT_PULSE, {"name": name, "clock_ahead_ms": 0})
+            cursor.execute(heartbeat.WRITE_HEARTBEAT, {"name": name, "clock_ahead_ms": 0})
     with_connection(lambda own: renew_lease(own, lease_id=ids.new_uuid(), worker="deliveries@here", seconds=60))
 
 
@@ -47,14 +47,14 @@ def test_an_endpoint_at_its_concurrency_limit_is_full(acme: Consumer) -> None:
     pass_time(minutes=1)
     assert len(claim_for(endpoint).deliveries) == 5
     found = only(endpoint)
-    assert (found.wait, found.due, found.in_flight) == (Wait.FULL, 15, 5)
+    assert (found.wait, found.due, found.in_flight) == (WaitReason.FULL, 15, 5)
 
 
 def test_an_endpoint_nobody_takes_deliveries_for_waits_for_a_worker(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     accept(acme, 3)
     pass_time(minutes=1)
-    assert only(endpoint).wait is Wait.WORKER
+    assert only(endpoint).wait is WaitReason.WORKER
 
 
 def test_an_endpoint_whose_deliveries_went_out_a_moment_ago_is_served(acme: Consumer) -> None:
@@ -63,7 +63,7 @@ def test_an_endpoint_whose_deliveries_went_out_a_moment_ago_is_served(acme: Cons
     pass_time(minutes=1)
     settle_all(*(answered(delivery) for delivery in claim_for(endpoint, share=2).deliveries))
     found = only(endpoint)
-    assert (found.wait, found.due) == (Wait.SERVED, 1)
+    assert (found.wait, found.due) == (WaitReason.SERVED, 1)
 
 
 def test_an_endpoint_at_its_rate_limit_is_rate_limited(acme: Consumer) -> None:
@@ -71,7 +71,7 @@ def test_an_endpoint_at_its_rate_limit_is_rate_limited(acme: Consumer) -> None:
     accept(acme, 10)
     pass_time(minutes=1)
     settle_all(*(answered(delivery) for delivery in claim_for(endpoint).deliveries))
-    assert only(endpoint).wait is Wait.RATE_LIMITED
+    assert only(endpoint).wait is WaitReason.RATE_LIMITED
 
 
 def test_an_endpoint_that_asked_for_a_pause_is_waited_for(acme: Consumer) -> None:
@@ -79,25 +79,25 @@ def test_an_endpoint_that_asked_for_a_pause_is_waited_for(acme: Consumer) -> Non
     accept(acme, 3)
     settle_all(*(answered(delivery, 503, Retry_After="600") for delivery in claim_for(endpoint, share=1).deliveries))
     found = only(endpoint)
-    assert (found.wait, found.due, found.later) == (Wait.ASKED_TO_WAIT, 2, 1)
+    assert (found.wait, found.due, found.later) == (WaitReason.ASKED_TO_WAIT, 2, 1)
 
 
 def test_an_endpoint_with_an_open_breaker_is_failing(acme: Consumer) -> None:
     endpoint = new_endpoint(acme, max_in_flight=30)
     accept(acme, 25)
     settle_all(*(answered(delivery, 500) for delivery in claim_for(endpoint, share=20).deliveries))
-    assert only(endpoint).wait is Wait.FAILING
+    assert only(endpoint).wait is WaitReason.FAILING
 
 
 def test_paused_disabled_and_held_endpoints_say_so(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     accept(acme, 1)
     actions.pause(endpoint, actor=OLGA, why="")
-    assert only(endpoint).wait is Wait.PAUSED
+    assert only(endpoint).wait is WaitReason.PAUSED
     actions.disable(endpoint, actor=OLGA, why="gone")
-    assert only(endpoint).wait is Wait.DISABLED
+    assert only(endpoint).wait is WaitReason.DISABLED
     holds.put_on(acme, actor=OLGA, why="flood")
-    assert only(endpoint).wait is Wait.HELD
+    assert only(endpoint).wait is WaitReason.HELD
 
 
 def test_the_sums_tell_what_is_parked_from_what_goes_out(acme: Consumer) -> None:

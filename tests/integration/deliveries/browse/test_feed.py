@@ -176,7 +176,7 @@ def test_the_feed_goes_on_after_a_dump_was_restored_into_a_fresh_cluster(
     reader = Reader(producer, limit=2)
     assert reader.read_all() == []
 
-    run_remedy = {"command": lambda: call_command("after_restore"), "caretaker": overdue.mind_the_feed}[remedy]
+    run_remedy = {"command": lambda: call_command("after_restore"), "caretaker": overdue.advance_feed_horizon}[remedy]
     run_remedy()
     reader.read()  # half of it; the position it holds from now on is one of the old cluster's
     for number in range(3):

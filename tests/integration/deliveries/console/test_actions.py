@@ -1,4 +1,4 @@
-"""What operators do by hand: each deed happens, guarded by the state it was seen in, and leaves an audit entry."""
+"""What operators do by hand: each action happens, guarded by the state it was seen in, and leaves an audit entry."""
 
 import pytest
 from django.test import Client
@@ -88,8 +88,8 @@ def test_an_event_is_resent_to_all_or_to_one(operator: Client, acme: Consumer) -
 def test_an_endpoint_is_paused_resumed_and_disabled(operator: Client, acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
     path = f"/admin/endpoints/{endpoint.public_id}"
-    for deed, status in [("pause", "paused"), ("resume", "active"), ("disable", "disabled")]:
-        operator.post(f"{path}/{deed}/", {"why": f"to {deed}"})
+    for action, status in [("pause", "paused"), ("resume", "active"), ("disable", "disabled")]:
+        operator.post(f"{path}/{action}/", {"why": f"to {action}"})
         endpoint.refresh_from_db()
         assert endpoint.status == status
     assert [entry[1] for entry in entries()] == ["endpoint.paused", "endpoint.resumed", "endpoint.disabled"]

@@ -21,7 +21,7 @@ FOR_ADMINISTRATORS = [
     ("users/{user}/role/", {"role": "Operators"}),
     ("users/{user}/reset-password/", {}),
 ]
-DEEDS = [
+ACTIONS = [
     ("deliveries/{delivery}/replay/", {}),
     ("deliveries/{delivery}/retry-now/", {}),
     ("deliveries/{delivery}/give-up/", {}),
@@ -67,7 +67,7 @@ def without_sessions() -> dict[str, Any]:
     return {table: rows for table, rows in ledger().items() if table not in ("django_session", "auth_user")}
 
 
-@pytest.mark.parametrize(("path", "form"), DEEDS)
+@pytest.mark.parametrize(("path", "form"), ACTIONS)
 def test_a_read_only_user_is_refused_and_nothing_changes(
     given: dict[str, str], path: str, form: dict[str, str]
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_read_only_user_is_refused_and_nothing_changes(
     assert without_sessions() == before
 
 
-@pytest.mark.parametrize(("path", "form"), DEEDS)
+@pytest.mark.parametrize(("path", "form"), ACTIONS)
 def test_a_stranger_is_sent_to_the_login(given: dict[str, str], path: str, form: dict[str, str]) -> None:
     before = without_sessions()
     answer = Client().post(f"/admin/{path.format(**given)}", form)
@@ -98,14 +98,14 @@ def test_a_deed_without_its_csrf_token_is_refused(given: dict[str, str]) -> None
 def test_a_deed_is_not_done_by_get(given: dict[str, str]) -> None:
     operator = logged_in("olga", group="Operators")
     before = without_sessions()
-    for path, _ in DEEDS[: -len(FOR_ADMINISTRATORS)]:
+    for path, _ in ACTIONS[: -len(FOR_ADMINISTRATORS)]:
         assert operator.get(f"/admin/{path.format(**given)}").status_code == 405, path
     assert without_sessions() == before
 
 
 def test_every_action_on_the_map_is_among_those_tested_here(given: dict[str, str]) -> None:
-    """A new action cannot be forgotten: some path in DEEDS leads to it, or this fails."""
-    tested = {resolve(f"/admin/{path.format(**given)}").url_name for path, _ in DEEDS}
+    """A new action cannot be forgotten: some path in ACTIONS leads to it, or this fails."""
+    tested = {resolve(f"/admin/{path.format(**given)}").url_name for path, _ in ACTIONS}
     assert on_the_map(DEED) <= tested
 
 

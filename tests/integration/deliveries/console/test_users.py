@@ -95,9 +95,9 @@ def test_a_second_factor_is_reset_once(root: Client) -> None:
 
 def test_nobody_changes_themselves_here(root: Client) -> None:
     own = User.objects.get(username="root")
-    for deed, form in {"role": {"role": "Read-only"}, "deactivate": {}, "reset-password": {}}.items():
-        answer = root.post(f"/admin/users/{own.pk}/{deed}/", form, follow=True)
-        assert b"This is you." in answer.content, deed
+    for action, form in {"role": {"role": "Read-only"}, "deactivate": {}, "reset-password": {}}.items():
+        answer = root.post(f"/admin/users/{own.pk}/{action}/", form, follow=True)
+        assert b"This is you." in answer.content, action
     own.refresh_from_db()
     assert (own.is_superuser, own.is_active) == (True, True)
     assert entries() == []

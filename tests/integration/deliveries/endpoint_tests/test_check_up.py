@@ -224,7 +224,7 @@ def test_a_paused_endpoint_may_be_checked_and_a_kill_switch_stops_tests_and_chec
     sent = len(receiver.received)
     for whom in (acme, None):
         holds.put_on(whom, actor=Actor.of_user("olga"), why="their request")
-        answers = [acme_api.post(f"endpoints/{endpoint.public_id}/{deed}/") for deed in ("test", "check-up")]
+        answers = [acme_api.post(f"endpoints/{endpoint.public_id}/{action}/") for action in ("test", "check-up")]
         assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(409, "held")] * 2
         holds.take_off(whom, actor=Actor.of_user("olga"), why="")
     assert len(receiver.received) == sent

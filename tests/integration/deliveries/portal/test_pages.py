@@ -1,4 +1,4 @@
-"""What a consumer does in the portal: the same rules as the API, each deed audited, each secret shown once."""
+"""What a consumer does in the portal: the same rules as the API, each action audited, each secret shown once."""
 
 import re
 from typing import Any
@@ -94,8 +94,8 @@ def test_an_endpoint_is_changed_paused_resumed_and_deleted(visitor: Client, acme
     # What the form does not show stays as it was.
     assert (endpoint.header_names, endpoint.retry_schedule, endpoint.ordered) == (["X-Token"], [0, 5], True)
     seen = []
-    for deed in ("pause", "pause", "resume", "delete"):
-        visitor.post(f"{path}/{deed}/")
+    for action in ("pause", "pause", "resume", "delete"):
+        visitor.post(f"{path}/{action}/")
         endpoint.refresh_from_db()
         seen.append((endpoint.status, endpoint.deleted_at is not None))
     assert seen == [("paused", False), ("paused", False), ("active", False), ("active", True)]

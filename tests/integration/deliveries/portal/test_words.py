@@ -148,7 +148,7 @@ def test_a_dead_letter_that_cannot_be_replayed_is_not_told_to_be(visitor: Client
 
 def test_attempts_whose_details_are_gone_are_not_denied(visitor: Client, acme: Consumer) -> None:
     _, [delivery] = dead_letters(acme, 1)
-    days = retention.Days(attempts=30, payloads=30, delivered=90, dead=180, deeds=730, deleted_endpoints=7)
+    days = retention.Days(attempts=30, payloads=30, delivered=90, dead=180, audit_entries=730, deleted_endpoints=7)
     retention.forget(days, now=timezone.now() + timedelta(days=31))
     page = visitor.get(f"/portal/deliveries/{delivery.public_id}/").content.decode()
     assert "No attempt yet" not in page

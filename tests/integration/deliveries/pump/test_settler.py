@@ -16,7 +16,7 @@ from deliveries import tasks
 from deliveries.deliver import Pump
 from deliveries.models import Attempt, Delivery
 from deliveries.pump import database
-from deliveries.pump.settler import Outcomes
+from deliveries.pump.settler import UnwrittenOutcomes
 from deliveries.pump.slots import Slots
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.walk import accept, answered, claim_for, new_endpoint, states
@@ -135,7 +135,7 @@ def test_what_was_set_aside_is_tried_again_although_a_timer_rings_early(acme: Co
             database.new_pool() as pool,
             asyncio.timeout(60),
         ):
-            outcomes = Outcomes(pool, breaker=tasks.breaker(), slots=Slots(1), is_awaited=lambda: True)
+            outcomes = UnwrittenOutcomes(pool, breaker=tasks.breaker(), slots=Slots(1), is_awaited=lambda: True)
             await holder.execute(LANE, {"endpoint": endpoint.id})
             outcomes.add(delivery, answered(delivery, 500), is_awaited=True)
             written = await outcomes.write_next()

@@ -181,7 +181,7 @@ def test_a_payload_that_is_gone_is_not_promised(acme: Consumer) -> None:
     endpoint = new_endpoint(acme, max_in_flight=1000)
     accept(acme, 3)
     finish(endpoint, 200)
-    days = retention.Days(attempts=9, payloads=0, delivered=9, dead=9, deeds=9, deleted_endpoints=9)
+    days = retention.Days(attempts=9, payloads=0, delivered=9, dead=9, audit_entries=9, deleted_endpoints=9)
     retention.forget(days, now=Delivery.objects.latest("created_at").created_at + timedelta(seconds=1))
     accept(acme, 2)
     finish(endpoint, 200)
@@ -314,6 +314,6 @@ def test_what_a_job_remembers_goes_with_the_job(acme: Consumer) -> None:
     start(acme)
     replay.advance_all()
     assert PutBack.objects.count() == 2
-    days = retention.Days(attempts=999, payloads=999, delivered=999, dead=999, deeds=0, deleted_endpoints=9)
+    days = retention.Days(attempts=999, payloads=999, delivered=999, dead=999, audit_entries=0, deleted_endpoints=9)
     retention.forget(days, now=Replay.objects.get().created_at + timedelta(seconds=5))
     assert (Replay.objects.count(), PutBack.objects.count(), states(endpoint)) == (0, 0, ["pending"] * 2)

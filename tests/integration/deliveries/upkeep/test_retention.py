@@ -24,7 +24,7 @@ from tests.walk import accept, answered, claim_for, new_endpoint, settle_all, st
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180, deeds=730, deleted_endpoints=7)
+DAYS = Days(attempts=30, payloads=40, delivered=90, dead=180, audit_entries=730, deleted_endpoints=7)
 
 
 def forget_after(days: float, *, batches: int = 200) -> dict[str, int]:

@@ -158,15 +158,15 @@ def test_s14_the_console_revokes_a_key_with_everything_it_made(acme: Consumer, p
     assert works(Api(secret), child) == [False, False]
 
 
-@pytest.mark.parametrize("deed", ["", "change/", "edit/", "update/"])
-def test_s14_no_form_of_the_console_makes_a_key_live_longer(deed: str, acme: Consumer) -> None:
+@pytest.mark.parametrize("action", ["", "change/", "edit/", "update/"])
+def test_s14_no_form_of_the_console_makes_a_key_live_longer(action: str, acme: Consumer) -> None:
     ends_at, _ = expiring(acme, minutes=1)
     key = ApiKey.objects.get()
     console = logged_in("root", is_superuser=True)
 
     form = {"name": "renamed", "ends": "", "expires_at_0": "2999-01-01", "expires_at_1": "00:00"}
     answers = [
-        console.post(f"/admin/{page}/{deed}", form)
+        console.post(f"/admin/{page}/{action}", form)
         for page in (f"keys/{key.public_id}", f"subscriptions/apikey/{key.id}")
     ]
 

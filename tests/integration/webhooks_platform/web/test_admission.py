@@ -11,8 +11,8 @@ from django.db import connection, connections
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 
 from webhooks_platform.web.admission import BODY, Admission, InSlot
-from webhooks_platform.web.bodies import Body
-from webhooks_platform.web.slots import Slots
+from webhooks_platform.web.bodies import RequestBody
+from webhooks_platform.web.slots import RequestSlots
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,13 +39,13 @@ def in_a_thread(work: Callable[[], Any]) -> Any:
     return result
 
 
-def close_all(slots: Slots) -> None:
+def close_all(slots: RequestSlots) -> None:
     for idle in slots._idle:
         idle.close()
 
 
 def test_threads_that_come_and_go_share_the_connections_of_the_slots() -> None:
-    slots = Slots(2)
+    slots = RequestSlots(2)
 
     def work() -> int:
         slot = slots.take()
@@ -59,7 +59,7 @@ def test_threads_that_come_and_go_share_the_connections_of_the_slots() -> None:
 
 
 def test_no_more_threads_work_than_there_are_slots() -> None:
-    slots = Slots(2)
+    slots = RequestSlots(2)
     held = [slots.take(), slots.take()]
     third = threading.Thread(target=lambda: slots.give_back(slots.take()), daemon=True)
     third.start()
@@ -76,7 +76,7 @@ class Watching:
     def __init__(self, answer: Any, settings: Any) -> None:
         settings.WEB_SLOTS = 1
         self._answer = answer
-        self.door = Admission(cast(WSGIApplication, InSlot(cast(WSGIApplication, self))))
+        self.application = Admission(cast(WSGIApplication, InSlot(cast(WSGIApplication, self))))
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Any:
         assert environ[BODY] is environ["wsgi.input"]
@@ -85,11 +85,11 @@ class Watching:
 
     @property
     def is_taken(self) -> bool:
-        return self.door._slots._tokens.empty()
+        return self.application._slots._tokens.empty()
 
     def ask(self) -> Any:
         environ = {"PATH_INFO": "/x", "REQUEST_METHOD": "GET", "wsgi.input": io.BytesIO()}
-        return self.door(environ, cast(StartResponse, lambda *_: None))
+        return self.application(environ, cast(StartResponse, lambda *_: None))
 
 
 def test_a_plain_answer_is_handed_over_whole_and_frees_its_slot(settings: Any) -> None:
@@ -130,8 +130,8 @@ def test_a_body_is_read_without_a_slot_and_never_beyond_its_length(settings: Any
             seen.append(watching.is_taken)
             return b"x" * (size or 0)
 
-    slots, clock = watching.door._slots, watching.door._clock
-    body = Body(Stream(), path="/api/", length=10, seconds=60, slots=slots, clock=clock, is_form=False)
+    slots, clock = watching.application._slots, watching.application._clock
+    body = RequestBody(Stream(), path="/api/", length=10, seconds=60, slots=slots, clock=clock, is_form=False)
     body.take_slot()
     assert [body.read(4), body.read(-1), body.read()] == [b"xxxx", b"xxxxxx", b""]
     assert (seen, watching.is_taken) == ([False, False], True)

@@ -14,19 +14,19 @@ from django.db import connections
 from pytest_django import Settings
 
 from deliveries.browse import feed
-from deliveries.browse.feed import START, Place
+from deliveries.browse.feed import START, FeedReader
 from subscriptions import keys
 from subscriptions.models import Consumer, Role
 from tests.conftest import Api
 from tests.local import wait_until
 from webhooks_platform.web.admission import Admission, InSlot
 from webhooks_platform.web.handler import Handler
-from webhooks_platform.web.long_poll import LongPoll, Waiting
+from webhooks_platform.web.long_poll import LongPoll, WaitingReaders
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EVENT = {"consumer": "acme", "type": "invoice.paid", "data": {}}
-ACME, OTHER = Place(UUID(int=1), START), Place(UUID(int=2), START)
+ACME, OTHER = FeedReader(UUID(int=1), START), FeedReader(UUID(int=2), START)
 
 
 @pytest.fixture
@@ -140,8 +140,8 @@ class Looks:
     """What is known of news, told when a test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Place]] = []
-        self.news: set[Place] = set()
+        self.asked: list[list[FeedReader]] = []
+        self.news: set[FeedReader] = set()
         self.error: Exception | None = None
 
     def __call__(self, places: Any) -> set[int]:
@@ -151,7 +151,7 @@ class Looks:
         return {index for index, place in enumerate(places) if place in self.news}
 
 
-def wait_for(pool: ThreadPoolExecutor, waiting: Waiting, *places: Place) -> list[Future[bool]]:
+def wait_for(pool: ThreadPoolExecutor, waiting: WaitingReaders, *places: FeedReader) -> list[Future[bool]]:
     before = waiting.count()
     told = [pool.submit(waiting.wait, place, seconds=30) for place in places]
     wait_until(lambda: waiting.count() == before + len(places))
@@ -160,7 +160,7 @@ def wait_for(pool: ThreadPoolExecutor, waiting: Waiting, *places: Place) -> list
 
 def test_only_who_has_news_is_told_and_one_look_serves_all(pool: ThreadPoolExecutor) -> None:
     looks = Looks()
-    waiting = Waiting(most=9, most_of_one=9, look=looks, look_seconds=0.01)
+    waiting = WaitingReaders(most=9, most_of_one=9, look=looks, look_seconds=0.01)
     told = wait_for(pool, waiting, ACME, OTHER)
     wait_until(lambda: {ACME, OTHER} == set(looks.asked[-1]))
     looks.news = {OTHER}
@@ -172,18 +172,18 @@ def test_only_who_has_news_is_told_and_one_look_serves_all(pool: ThreadPoolExecu
 
 def test_the_bounds_hold_for_all_and_for_each_consumer(pool: ThreadPoolExecutor) -> None:
     looks = Looks()
-    waiting = Waiting(most=3, most_of_one=2, look=looks, look_seconds=0.01)
+    waiting = WaitingReaders(most=3, most_of_one=2, look=looks, look_seconds=0.01)
     told = wait_for(pool, waiting, ACME, ACME)
     assert waiting.wait(ACME, seconds=30) is False
     told += wait_for(pool, waiting, OTHER)
-    assert waiting.wait(Place(UUID(int=3), START), seconds=30) is False
+    assert waiting.wait(FeedReader(UUID(int=3), START), seconds=30) is False
     looks.news = {ACME, OTHER}
     assert [each.result(20) for each in told] == [True] * 3
 
 
 def test_nobody_looks_when_nobody_waits(pool: ThreadPoolExecutor) -> None:
     looks = Looks()
-    waiting = Waiting(most=9, most_of_one=9, look=looks, look_seconds=0.01)
+    waiting = WaitingReaders(most=9, most_of_one=9, look=looks, look_seconds=0.01)
     for _ in range(2):
         looks.news = set()
         told = wait_for(pool, waiting, ACME)
@@ -197,7 +197,7 @@ def test_a_look_that_fails_answers_everybody_with_what_they_have(
 ) -> None:
     looks = Looks()
     looks.error = RuntimeError("the database is away")
-    waiting = Waiting(most=9, most_of_one=9, look=looks, look_seconds=0.01)
+    waiting = WaitingReaders(most=9, most_of_one=9, look=looks, look_seconds=0.01)
     told = [pool.submit(waiting.wait, place, seconds=30) for place in (ACME, OTHER)]
     assert [each.result(20) for each in told] == [False, False]
 
@@ -205,6 +205,6 @@ def test_a_look_that_fails_answers_everybody_with_what_they_have(
 def test_the_statement_finds_the_places_with_something_behind_them(producer: Api, acme: Consumer) -> None:
     producer.post("events/", {**EVENT, "id": "first"})
     page = feed.read(acme, after=START, limit=10)
-    at_the_end, at_the_start = Place(acme.id, page.position), Place(acme.id, START)
+    at_the_end, at_the_start = FeedReader(acme.id, page.position), FeedReader(acme.id, START)
     assert feed.with_news([at_the_end, at_the_start, OTHER]) == {1}
     assert feed.with_news([]) == set()

@@ -3,25 +3,25 @@
 import pytest
 
 from benchmarks.capacity.checks import Check, drained_rate, emitted_rate, passed
-from benchmarks.capacity.fit import Cost, Model, Times, Waits, line
-from benchmarks.capacity.simulation import Process, Signal, Sleep, Turns, Wait, Work, World
+from benchmarks.capacity.fit import CpuCost, Model, Times, Waits, line
+from benchmarks.capacity.simulation import CpuWork, Flag, Process, Semaphore, Sleep, WaitFor, World
 from benchmarks.capacity.system_model import System
 
-NOTHING = Cost(0.0, 0.0)
+NOTHING = CpuCost(0.0, 0.0)
 FREE = Times(0.0, NOTHING, NOTHING, 0.0, 0.0, NOTHING, NOTHING, 0.0, 0.0, 0.0, 0.0, 0.0)
 NO_WAITS = Waits(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def model(waits: Waits = NO_WAITS, slots: int = 400, **seconds: float | Cost) -> Model:
+def model(waits: Waits = NO_WAITS, slots: int = 400, **seconds: float | CpuCost) -> Model:
     given = {name: getattr(FREE, name) for name in Times.__slots__}
     return Model(Times(**(given | seconds)), waits, slots)
 
 
 def test_one_core_does_one_thing_after_another() -> None:
-    world, cores, done = World(random_times=False), Turns(1), list[float]()
+    world, cores, done = World(random_times=False), Semaphore(1), list[float]()
 
     def work() -> Process:
-        yield Work(0.5, cores)
+        yield CpuWork(0.5, cores)
         done.append(world.now)
 
     for _ in range(3):
@@ -32,10 +32,10 @@ def test_one_core_does_one_thing_after_another() -> None:
 
 
 def test_who_needs_a_turn_waits_for_it_although_a_core_is_free() -> None:
-    world, cores, turn, done = World(random_times=False), Turns(2), Turns(), list[float]()
+    world, cores, turn, done = World(random_times=False), Semaphore(2), Semaphore(), list[float]()
 
     def work() -> Process:
-        yield Work(1.0, cores, turn)
+        yield CpuWork(1.0, cores, turn)
         done.append(world.now)
 
     world.start(work())
@@ -45,10 +45,10 @@ def test_who_needs_a_turn_waits_for_it_although_a_core_is_free() -> None:
 
 
 def test_a_wait_ends_with_its_signal_or_with_its_time() -> None:
-    world, signal, woken = World(), Signal(), list[float]()
+    world, signal, woken = World(), Flag(), list[float]()
 
     def wait(timeout: float | None) -> Process:
-        yield Wait(signal, timeout)
+        yield WaitFor(signal, timeout)
         woken.append(world.now)
 
     def call() -> Process:
@@ -63,11 +63,11 @@ def test_a_wait_ends_with_its_signal_or_with_its_time() -> None:
 
 def test_a_single_queue_takes_as_long_as_the_formula_says() -> None:
     # M/M/1: mean time in the system 1 / (service rate - arrival rate) = 1 / (10 - 5).
-    world, cores, times = World(), Turns(1), list[float]()
+    world, cores, times = World(), Semaphore(1), list[float]()
 
     def job() -> Process:
         came = world.now
-        yield Work(0.1, cores)
+        yield CpuWork(0.1, cores)
         times.append(world.now - came)
 
     def arrivals() -> Process:
@@ -102,7 +102,7 @@ def test_a_worker_waits_while_its_slots_are_settled() -> None:
 @pytest.mark.parametrize("events", [1, 100])
 def test_emits_that_come_together_share_a_statement(events: int) -> None:
     # A statement takes 10 ms. Two processes with 32 emits at once write more than ten times as many as one emit alone.
-    one = model(store=Cost(each=0.0, statement=0.01))
+    one = model(store=CpuCost(each=0.0, statement=0.01))
     alone = emitted_rate(one, events=events, requests=5_000, cores=2, at_once=1)
     assert alone == pytest.approx(100 * events, rel=0.05)
     assert emitted_rate(one, events=events, requests=5_000, cores=2) > 10 * alone
@@ -117,7 +117,9 @@ def test_with_nothing_to_do_only_our_own_waits_are_left() -> None:
 
 
 def test_what_an_event_costs_each_part_is_counted() -> None:
-    spread = Times(0.001, Cost(0.0, 0.001), Cost(0.0, 0.003), 0.0, 0.0, NOTHING, NOTHING, 0.004, 0.0, 0.0, 0.0, 0.0)
+    spread = Times(
+        0.001, CpuCost(0.0, 0.001), CpuCost(0.0, 0.003), 0.0, 0.0, NOTHING, NOTHING, 0.004, 0.0, 0.0, 0.0, 0.0
+    )
     found = passed(Model(spread, NO_WAITS, 400), rate=5, pools=pools(), webs=1, workers=1, seconds=200)
     assert found.cpu_ms["web"] == pytest.approx(2, rel=0.1)
     assert found.cpu_ms["postgres"] == pytest.approx(3, rel=0.1)
@@ -127,7 +129,7 @@ def test_what_an_event_costs_each_part_is_counted() -> None:
 def test_an_endpoint_that_another_pump_claims_for_is_asked_for_again() -> None:
     # Two pumps and one endpoint: whoever finds its lane locked comes back, and nothing is left behind.
     world = World()
-    one = model(claim=Cost(0.0, 0.01), waits=Waits(0.0, 0.0, 0.0, passed_over=0.005, flush=0.0))
+    one = model(claim=CpuCost(0.0, 0.01), waits=Waits(0.0, 0.0, 0.0, passed_over=0.005, flush=0.0))
     system = System(world, one.times, one.waits, cores=pools(), webs=0, workers=2, slots=5)
     for _ in range(100):
         system.owe(0, 0.0)
@@ -144,7 +146,7 @@ def test_the_line_through_two_costs_says_what_a_row_and_a_statement_cost() -> No
 
 
 def test_noise_makes_no_cost_negative() -> None:
-    assert line((1.0, 1.0), (0.1, 1.4)) == Cost(each=1.4, statement=0.0)
+    assert line((1.0, 1.0), (0.1, 1.4)) == CpuCost(each=1.4, statement=0.0)
 
 
 def test_the_error_of_a_check_is_relative_to_what_was_measured() -> None:
@@ -156,5 +158,5 @@ def test_close_is_within_a_factor_both_ways(simulated: float, is_close: bool) ->
     assert Check("x", measured=100, simulated=simulated).is_close is is_close
 
 
-def pools() -> dict[str, Turns]:
-    return {part: Turns(100) for part in ("web", "worker", "postgres", "redis", "outside")}
+def pools() -> dict[str, Semaphore]:
+    return {part: Semaphore(100) for part in ("web", "worker", "postgres", "redis", "outside")}

@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks.report import charts, document, plots
 from benchmarks.report.figures import spread
-from benchmarks.report.plots import Axis, Bar, Chart, linear_ticks, log_ticks
-from benchmarks.report.targets import TARGETS, Target, Verdict, judge, judge_all
+from benchmarks.report.plots import Axis, Plot, PlotBar, linear_ticks, log_ticks
+from benchmarks.report.targets import TARGETS, FigureTarget, TargetVerdict, judge, judge_all
 
-LATENCY = Target("p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms")
-RATIO = Target("ratio", ("deliver", "one", "ratio"), 0.4)
+LATENCY = FigureTarget("p95", ("through", "200", "arrival", "p95_ms"), 50, at_most=True, unit=" ms")
+RATIO = FigureTarget("ratio", ("deliver", "one", "ratio"), 0.4)
 
 
 def committed() -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_verdict_shows_the_median_and_the_turns_around_it() -> None:
 
 
 def test_what_was_not_measured_is_said_to_be_so() -> None:
-    assert judge({}, LATENCY) == Verdict(LATENCY, None)
+    assert judge({}, LATENCY) == TargetVerdict(LATENCY, None)
     assert {one.word for one in judge_all({})} == {"not measured"}
 
 
@@ -148,13 +148,15 @@ def test_a_logarithmic_axis_has_powers_of_ten(least: float, greatest: float, tic
 
 @pytest.mark.parametrize("logarithmic", [False, True])
 def test_an_axis_reaches_from_the_bottom_to_the_top(logarithmic: bool) -> None:
-    axis = Axis.over([Bar(100), Bar(10)], logarithmic=logarithmic)
+    axis = Axis.over([PlotBar(100), PlotBar(10)], logarithmic=logarithmic)
     assert axis.y(axis.low) == plots.HEIGHT - plots.BOTTOM
     assert axis.y(axis.high) == plots.TOP
 
 
 def test_a_plot_is_well_formed_and_has_a_bar_for_each_figure() -> None:
-    chart = Chart("a < b & c", "ms", ["x", "y"], ["one", "two"], [[Bar(1), Bar(2)], [Bar(3, 2, 4), Bar(4)]])
+    chart = Plot(
+        "a < b & c", "ms", ["x", "y"], ["one", "two"], [[PlotBar(1), PlotBar(2)], [PlotBar(3, 2, 4), PlotBar(4)]]
+    )
     tree = ElementTree.fromstring(plots.render(chart))
     svg = "{http://www.w3.org/2000/svg}"
     assert [node.text for node in tree.iter(f"{svg}title")] == ["a < b & c"]

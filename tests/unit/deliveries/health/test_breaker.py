@@ -9,13 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from deliveries.health.breaker import Breaker, HealthVerdict, Lane, Signal, judge, read_signal
+from deliveries.health.breaker import Breaker, EndpointHealth, HealthVerdict, Signal, judge, read_signal
 from deliveries.retry import Dead, Delivered, Facts, RetryAt
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BREAKER = Breaker(failures=3, first_cooldown=10, longest_cooldown=35)
 
-WELL = Lane(
+WELL = EndpointHealth(
     endpoint_id=UUID(int=1),
     max_in_flight=10,
     opens_at=NOW - timedelta(days=1),
@@ -32,11 +32,11 @@ SUCCESS = Signal(succeeded=True)
 FAILURE = Signal(succeeded=False)
 
 
-def after(lane: Lane, *signals: Signal, seconds: float = 0) -> Lane:
+def after(lane: EndpointHealth, *signals: Signal, seconds: float = 0) -> EndpointHealth:
     return judged(lane, *signals, seconds=seconds).lane
 
 
-def judged(lane: Lane, *signals: Signal, seconds: float = 0) -> HealthVerdict:
+def judged(lane: EndpointHealth, *signals: Signal, seconds: float = 0) -> HealthVerdict:
     return judge(lane, signals, breaker=BREAKER, now=at(seconds))
 
 

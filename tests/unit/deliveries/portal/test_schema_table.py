@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from deliveries.portal.schema_table import Row, rows
+from deliveries.portal.schema_table import SchemaRow, rows
 from tests.json_strategies import GOOD_JSON
 
 
@@ -47,7 +47,7 @@ def test_a_large_schema_is_cut() -> None:
 
 @pytest.mark.parametrize("schema", [None, True, [], 5, {"properties": []}, {"properties": {"a": True}}])
 def test_what_is_no_object_has_no_fields_or_plain_ones(schema: Any) -> None:
-    assert rows(schema) in ([], [Row("a", 0, "any", False, False, "", "")])
+    assert rows(schema) in ([], [SchemaRow("a", 0, "any", False, False, "", "")])
 
 
 @given(GOOD_JSON)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deliveries.claim import Claim, Claimed
-from deliveries.pump.ready_queue import Turn, Turns
+from deliveries.pump.ready_queue import ReadyQueue, Turn
 from deliveries.pump.slots import Slots
 from tests.unit.deliveries.pump.test_slots import ANSWERING, Clock, claimed, settled
 
@@ -75,7 +75,7 @@ class Rig:
             delivery = claimed(endpoint_id)
             self.slots.take([delivery])
             self._give_back([delivery])
-        self.turns = Turns(self.slots)
+        self.turns = ReadyQueue(self.slots)
         self.turns.add(owed)
         self.ledger = Ledger(owed, cap=cap, luck=luck or Lucky())
         self.had_turns = Counter(dict.fromkeys(owed, 0))
@@ -179,7 +179,7 @@ def test_with_enough_at_hand_as_many_are_heard_of_as_were_asked() -> None:
 
 
 def test_a_lane_that_others_hold_is_asked_for_twice_more_and_then_left_to_the_sweep() -> None:
-    turns, turn = Turns(Slots(10)), Turn(ANSWERING[:2], 4, 10)
+    turns, turn = ReadyQueue(Slots(10)), Turn(ANSWERING[:2], 4, 10)
     held = Claim(deliveries=[], closed={}, passed_over=ANSWERING[:1])
     assert [turns.over(turn, held) for _ in range(3)] == [ANSWERING[:1], ANSWERING[:1], []]
     # Once it was free, it is asked for as often again.
@@ -189,7 +189,7 @@ def test_a_lane_that_others_hold_is_asked_for_twice_more_and_then_left_to_the_sw
 
 
 def test_whoever_may_have_more_comes_back_and_who_came_too_late_is_first() -> None:
-    turns, [spent, cut, late, done, at_cap] = Turns(Slots(100)), ANSWERING[:5]
+    turns, [spent, cut, late, done, at_cap] = ReadyQueue(Slots(100)), ANSWERING[:5]
     given = {spent: 4, done: 2, at_cap: 3, cut: 1}
     deliveries = [
         claimed(endpoint_id)._replace(room=3 if endpoint_id == at_cap else 50, is_cut=endpoint_id == cut)

@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deliveries.replaying.fair_turns import OPERATORS, Job, Turns
+from deliveries.replaying.fair_turns import OPERATORS, FairTurns, Job
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -17,7 +17,7 @@ def job(number: int, party: int, *, turn: int = 0) -> Job:
     return Job(id=UUID(int=number), party=UUID(int=party), turn_at=START + timedelta(seconds=turn))
 
 
-def run(turns: Turns, count: int) -> Iterator[Job]:
+def run(turns: FairTurns, count: int) -> Iterator[Job]:
     """So many turns of jobs that never come to their end."""
     for _ in range(count):
         taken = turns.next()
@@ -28,29 +28,29 @@ def run(turns: Turns, count: int) -> Iterator[Job]:
 
 
 def test_one_job_beside_a_hundred_and_twenty_of_somebody_else_has_every_second_turn() -> None:
-    turns = Turns([job(n, party=1) for n in range(120)] + [job(999, party=2)], after=OPERATORS)
+    turns = FairTurns([job(n, party=1) for n in range(120)] + [job(999, party=2)], after=OPERATORS)
     assert [taken.party.int for taken in run(turns, 6)] == [1, 2, 1, 2, 1, 2]
 
 
 def test_a_party_s_own_jobs_go_round_beginning_with_the_one_that_has_waited_longest() -> None:
-    turns = Turns([job(1, party=1, turn=5), job(2, party=1, turn=3), job(3, party=1, turn=4)], after=OPERATORS)
+    turns = FairTurns([job(1, party=1, turn=5), job(2, party=1, turn=3), job(3, party=1, turn=4)], after=OPERATORS)
     assert [taken.id.int for taken in run(turns, 5)] == [2, 3, 1, 2, 3]
 
 
 def test_the_next_tick_begins_with_the_party_after_the_last_one() -> None:
     jobs = [job(1, party=1), job(2, party=2), job(3, party=3)]
-    first = Turns(jobs, after=OPERATORS)
+    first = FairTurns(jobs, after=OPERATORS)
     assert [taken.party.int for taken in run(first, 2)] == [1, 2]
-    assert [taken.party.int for taken in run(Turns(jobs, after=first.last_party), 2)] == [3, 1]
+    assert [taken.party.int for taken in run(FairTurns(jobs, after=first.last_party), 2)] == [3, 1]
 
 
 def test_operators_jobs_without_a_consumer_are_one_party() -> None:
-    turns = Turns([job(n, party=0) for n in range(9)] + [job(99, party=7)], after=OPERATORS)
+    turns = FairTurns([job(n, party=0) for n in range(9)] + [job(99, party=7)], after=OPERATORS)
     assert Counter(taken.party for taken in run(turns, 8)) == {OPERATORS: 4, UUID(int=7): 4}
 
 
 def test_nobody_waits_when_every_job_has_had_enough() -> None:
-    turns = Turns([job(1, party=1), job(2, party=2)], after=UUID(int=1))
+    turns = FairTurns([job(1, party=1), job(2, party=2)], after=UUID(int=1))
     assert [taken.id.int for taken in iter(turns.next, None)] == [2, 1]
     assert turns.next() is None
 
@@ -79,7 +79,7 @@ def test_no_party_and_no_job_waits_longer_than_the_rule_says(
             running[made.id], needs[made.id] = made, need
             allowed[made.id] = sum(other.party == made.party for other in running.values())
             since_turn.setdefault(made.party, Counter())
-        turns = Turns(running.values(), after=last)
+        turns = FairTurns(running.values(), after=last)
         for _ in range(turns_per_tick):
             taken = turns.next()
             if taken is None:

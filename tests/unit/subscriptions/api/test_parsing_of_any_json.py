@@ -74,7 +74,7 @@ def test_however_it_is_spelled_the_quick_reading_is_the_strict_one_or_none(text:
         strict = exactly(parsing._strictly(text.encode()))
     except Problem:
         strict = None
-    quick = parsing._quickly(text.encode())
+    quick = parsing._loads_with_orjson(text.encode())
 
     assert quick is None or exactly(quick) == strict
 
@@ -84,7 +84,7 @@ def test_however_it_is_spelled_the_quick_reading_is_the_strict_one_or_none(text:
 def test_what_we_would_write_is_read_the_quick_way_also_with_blanks(value: dict[str, Any], indented: bool) -> None:
     raw = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indented else 0)
 
-    assert b"\\u" in raw or exactly(parsing._quickly(raw)) == exactly(value)
+    assert b"\\u" in raw or exactly(parsing._loads_with_orjson(raw)) == exactly(value)
 
 
 @bounded

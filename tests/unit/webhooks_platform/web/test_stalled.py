@@ -8,8 +8,8 @@ from pytest_django import Settings
 
 from tests.local import wait_until
 from webhooks_platform.web.admission import longest_request_seconds
-from webhooks_platform.web.bodies import Body, Clock
-from webhooks_platform.web.slots import Slots
+from webhooks_platform.web.bodies import BodyDeadlines, RequestBody
+from webhooks_platform.web.slots import RequestSlots
 from webhooks_platform.web.stalled import StalledConnections
 
 
@@ -49,8 +49,8 @@ class Broken:
 
 
 def test_a_body_that_cannot_be_read_is_not_waited_for_any_more() -> None:
-    clock = Clock()
-    body = Body(Broken(), path="/", length=5, seconds=60, slots=Slots(1), clock=clock, is_form=True)
+    clock = BodyDeadlines()
+    body = RequestBody(Broken(), path="/", length=5, seconds=60, slots=RequestSlots(1), clock=clock, is_form=True)
     with pytest.raises(ConnectionResetError):
         body.read()
     assert clock.end(body) is False

@@ -24,7 +24,7 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(autouse=True)
-def passwords_are_hashed_quickly(settings: Any) -> None:
+def passwords_are_hashed_cheaply(settings: Any) -> None:
     """Failures are forgiven by the clock, and a slow machine must not have time for that."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 

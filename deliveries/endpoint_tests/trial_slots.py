@@ -78,7 +78,7 @@ PAY = f"""
 Deliveries go on when the credit is paid back, so that both together keep to the rate."""
 
 
-class Busy(Exception):
+class TooManyTests(Exception):
     """Nothing was sent, because others are under way. Says which."""
 
     code = "too_many_tests"
@@ -88,7 +88,7 @@ class Busy(Exception):
         self.retry_after_seconds = max(1, round(retry_after_seconds))
 
 
-class EndpointFull(Busy):
+class EndpointFull(TooManyTests):
     """The endpoint has as many requests in flight as it may have."""
 
     code = "endpoint_full"
@@ -96,9 +96,9 @@ class EndpointFull(Busy):
 
 @contextmanager
 def slot(endpoint: Endpoint) -> Iterator[None]:
-    """A place for a test of this endpoint, or `Busy`."""
+    """A place for a test of this endpoint, or `TooManyTests`."""
     if not _AT_ONCE.acquire(blocking=False):
-        raise Busy("Tests of other consumers take all places. Try again in a moment.", retry_after_seconds=5)
+        raise TooManyTests("Tests of other consumers take all places. Try again in a moment.", retry_after_seconds=5)
     try:
         token, began = _take(endpoint), time.monotonic()
         try:
@@ -131,7 +131,7 @@ def _take(endpoint: Endpoint) -> UUID:
         if cursor.rowcount != 1:
             cursor.execute(WAIT_FOR_SLOT, {"consumer_id": endpoint.consumer_id})
             [seconds] = cursor.fetchone() or [1.0]
-            raise Busy(
+            raise TooManyTests(
                 "A test or check-up of this consumer is under way, or took long a moment ago. One runs at a time.",
                 retry_after_seconds=seconds,
             )

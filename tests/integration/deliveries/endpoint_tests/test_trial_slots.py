@@ -1,4 +1,4 @@
-"""deliveries/endpoint_tests/places.py: tests and check-ups, one at a time, within the endpoint's limits."""
+"""deliveries/endpoint_tests/trial_slots.py: tests and check-ups, one at a time, within the endpoint's limits."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
-from deliveries.endpoint_tests import check_up, places, test_event
+from deliveries.endpoint_tests import check_up, test_event, trial_slots
 from deliveries.endpoint_tests.models import TrialSlot
-from deliveries.endpoint_tests.places import Busy, EndpointFull, pay, slot
+from deliveries.endpoint_tests.trial_slots import EndpointFull, TooManyTests, pay, slot
 from subscriptions import consumers
 from subscriptions.models import Consumer, Endpoint, Lane
 from tests.conftest import Api
@@ -80,8 +80,8 @@ def test_s13_loops_of_tests_against_a_hanging_endpoint_leave_others_their_tests(
     with under_way(receiver, hanging):
         before = ledger()
         refused = [
-            acme_api.post(f"endpoints/{endpoint.public_id}/{deed}/")
-            for endpoint in (hanging, other) for deed in ("test", "check-up") for _ in range(3)
+            acme_api.post(f"endpoints/{endpoint.public_id}/{action}/")
+            for endpoint in (hanging, other) for action in ("test", "check-up") for _ in range(3)
         ]  # fmt: skip
         assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(429, "too_many_tests")}
         assert all(1 <= int(answer["Retry-After"]) <= 40 for answer in refused)
@@ -103,8 +103,8 @@ def test_a_slot_is_free_again_at_once_and_after_an_error(acme: Consumer) -> None
 
 def test_a_slot_is_free_again_when_its_process_was_killed(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    places._take(endpoint)  # and never comes back
-    with pytest.raises(Busy) as refused, slot(endpoint):
+    trial_slots._take(endpoint)  # and never comes back
+    with pytest.raises(TooManyTests) as refused, slot(endpoint):
         pass
     assert 30 <= refused.value.retry_after_seconds <= 40
     pass_time(seconds=40)
@@ -114,9 +114,9 @@ def test_a_slot_is_free_again_when_its_process_was_killed(acme: Consumer) -> Non
 
 def test_a_long_test_is_followed_by_a_pause_as_long(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    token = places._take(endpoint)
-    places._free(endpoint, token, held_seconds=10)
-    with pytest.raises(Busy) as refused, slot(endpoint):
+    token = trial_slots._take(endpoint)
+    trial_slots._free(endpoint, token, held_seconds=10)
+    with pytest.raises(TooManyTests) as refused, slot(endpoint):
         pass
     assert 8 <= refused.value.retry_after_seconds <= 10
     pass_time(seconds=10)
@@ -126,11 +126,11 @@ def test_a_long_test_is_followed_by_a_pause_as_long(acme: Consumer) -> None:
 
 def test_who_comes_back_late_frees_no_slot_of_somebody_else(acme: Consumer) -> None:
     endpoint = new_endpoint(acme)
-    late = places._take(endpoint)
+    late = trial_slots._take(endpoint)
     pass_time(seconds=40)
     with slot(endpoint):
-        places._free(endpoint, late, held_seconds=0)
-        with pytest.raises(Busy), slot(endpoint):
+        trial_slots._free(endpoint, late, held_seconds=0)
+        with pytest.raises(TooManyTests), slot(endpoint):
             pass
 
 
@@ -140,7 +140,7 @@ def test_a_process_has_four_places_whoever_wants_them(acme: Consumer) -> None:
     with ExitStack() as held:
         for endpoint in every:
             held.enter_context(slot(endpoint))
-        with pytest.raises(Busy, match="other consumers"), slot(new_endpoint(acme)):
+        with pytest.raises(TooManyTests, match="other consumers"), slot(new_endpoint(acme)):
             pass
 
 
@@ -208,10 +208,10 @@ def test_a_test_pays_out_of_what_a_claim_at_the_same_moment_has_left(acme: Consu
     pass_time(seconds=10)
     with ExitStack() as until_paid, transaction.atomic(), connection.cursor() as cursor:
         # As the claim does: the lane is locked, and the bucket is emptied, here with two on credit.
-        cursor.execute(places.LOCK_LANE, {"endpoint_id": endpoint.id})
+        cursor.execute(trial_slots.LOCK_LANE, {"endpoint_id": endpoint.id})
         until_paid.enter_context(in_a_thread(lambda: pay(endpoint)))
         hold_until_somebody_waits(seconds=20)
-        cursor.execute(places.PAY, {"endpoint_id": endpoint.id, "count": 3})
+        cursor.execute(trial_slots.PAY, {"endpoint_id": endpoint.id, "count": 3})
 
     assert -3 <= Lane.objects.get(endpoint=endpoint).tokens < 0
 

@@ -18,7 +18,7 @@ from psycopg.errors import LockNotAvailable
 
 from subscriptions import idempotency
 from subscriptions.api.views import operation_of
-from subscriptions.idempotency import Answer, Scope
+from subscriptions.idempotency import Scope, StoredAnswer
 
 FIELD = "form_id"
 
@@ -85,12 +85,12 @@ def parent_of(path: str) -> str:
 def _remember_with(request: HttpRequest, scope: Scope, work: Work) -> HttpResponse:
     done: list[HttpResponse] = []
 
-    def remembered() -> Answer:
+    def remembered() -> StoredAnswer:
         response = work()
         if response.status_code not in (302, 303) or isinstance(response, RefusedRedirect):
             raise _NotDone(response)
         done.append(response)
-        return Answer(status_code=302, body=response.headers["Location"].encode())
+        return StoredAnswer(status_code=302, body=response.headers["Location"].encode())
 
     answer = idempotency.once(scope, remembered)
     return _sent_before(request, answer) if answer.replayed else done[-1]
@@ -98,11 +98,11 @@ def _remember_with(request: HttpRequest, scope: Scope, work: Work) -> HttpRespon
 
 def _remember_first(request: HttpRequest, scope: Scope, work: Work, here: str) -> HttpResponse:
     """No transaction is open while a receiver takes its time, so the form counts as sent from the start."""
-    answer = idempotency.once(scope, lambda: Answer(status_code=302, body=here.encode()))
+    answer = idempotency.once(scope, lambda: StoredAnswer(status_code=302, body=here.encode()))
     return _sent_before(request, answer) if answer.replayed else work()
 
 
-def _sent_before(request: HttpRequest, answer: Answer) -> HttpResponse:
+def _sent_before(request: HttpRequest, answer: StoredAnswer) -> HttpResponse:
     messages.info(request, gettext(_AGAIN))
     return HttpResponseRedirect(answer.body.decode())
 
@@ -118,5 +118,7 @@ def _scope(request: HttpRequest, visitor: str) -> Scope | None:
         operation=operation_of("form", request.path),
         key=form_id,
         # Keyed: a form may hold a password, and a bare hash of one is quickly guessed from a copy of the database.
-        fingerprint=salted_hmac("deliveries.pages.once", idempotency.fingerprint(given), algorithm="sha256").digest(),
+        fingerprint=salted_hmac(
+            "deliveries.pages.idempotent_forms", idempotency.fingerprint(given), algorithm="sha256"
+        ).digest(),
     )
