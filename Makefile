@@ -96,7 +96,10 @@ install: $(VENV)/.installed-dev ## a virtual environment with everything for dev
 BROKER_TESTS := tests/faults tests/e2e/test_emit_over_http.py tests/integration/deliveries/test_bell.py \
 	tests/integration/deliveries/test_deliver.py tests/integration/deliveries/upkeep/test_heartbeat.py
 
-.PHONY: test-rabbitmq test-pgbouncer docs settings-page
+.PHONY: test-rabbitmq test-pgbouncer docs settings-page chart
+chart: $(VENV)/.installed-dev ## check the Helm chart (needs helm, kubeconform and Go)
+	@$(RUN) deploy/helm/check.py .data/schemas
+
 docs: $(VENV)/.installed-dev ## build the docs as a site, in .data/website/html
 	@$(RUN) -W ignore::RuntimeWarning -m website.build .data/website
 	@echo "Open .data/website/html/index.html"

@@ -30,6 +30,7 @@ NOT_RUN = {
     "make install": RUN_BY_TESTS,
     "docker ": DOCKER,
     "git pull\ndocker": DOCKER,
+    "kubectl": "needs a cluster; `make chart` checks the chart",
     "useradd": "makes a user and system units; the units are checked in tests/unit/deploy/test_systemd.py",
     "pipx run": "fetches a program; the generated client is tested in tests/e2e/test_generated_client.py",
     "pg_dump": "stops everything and needs PostgreSQL's client programs; after_restore has tests of its own",
