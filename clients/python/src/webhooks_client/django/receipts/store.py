@@ -27,16 +27,18 @@ class DjangoStore:
                     Receipt.objects.using(self._using).create(key=key, received_at=timezone.now())
             except IntegrityError:
                 return "duplicate"
-            savepoint = transaction.savepoint(using=self._using)
             work(None)
-            # Django would roll back at the end of the block, without an error, and so would PostgreSQL.
-            if transaction.get_rollback(using=self._using):
+            if not self._is_kept(key):
                 raise EndedTransaction
-            try:
-                transaction.savepoint_commit(savepoint, using=self._using)
-            except DatabaseError as error:
-                raise EndedTransaction from error
         return "new"
+
+    def _is_kept(self, key: str) -> bool:
+        """Whether the transaction holds the key still. After an error of the database that the work swallowed, Django
+        would roll back at the end of the block without an error, and so would PostgreSQL."""
+        try:
+            return self.seen(key)
+        except DatabaseError:
+            return False
 
     def seen(self, key: str) -> bool:
         return Receipt.objects.using(self._using).filter(key=key).exists()
