@@ -2,7 +2,9 @@ export interface paths {
     "/api/v1/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -18,7 +20,9 @@ export interface paths {
     "/api/v1/audit/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -34,7 +38,9 @@ export interface paths {
     "/api/v1/consumers/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -50,7 +56,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -68,7 +76,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/endpoints/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -86,7 +96,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/feed/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -104,7 +116,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -122,7 +136,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/{key}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -141,7 +157,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/{key}/rotate/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -160,7 +178,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/portal-link/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -178,7 +198,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/stats/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -196,7 +218,9 @@ export interface paths {
     "/api/v1/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -212,7 +236,9 @@ export interface paths {
     "/api/v1/deliveries/{delivery}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -230,7 +256,9 @@ export interface paths {
     "/api/v1/deliveries/{delivery}/replay/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -248,7 +276,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -266,7 +296,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/check-up/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -284,7 +316,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -302,7 +336,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/pause/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -320,7 +356,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/resume/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -338,7 +376,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/rotate-secret/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -356,7 +396,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/stats/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -374,7 +416,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/test/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -392,7 +436,9 @@ export interface paths {
     "/api/v1/event-types/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -408,7 +454,9 @@ export interface paths {
     "/api/v1/event-types/{name}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -426,7 +474,9 @@ export interface paths {
     "/api/v1/events/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -442,7 +492,9 @@ export interface paths {
     "/api/v1/events/{event}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -460,7 +512,9 @@ export interface paths {
     "/api/v1/events/{event}/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -478,7 +532,9 @@ export interface paths {
     "/api/v1/events/batch/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -494,7 +550,9 @@ export interface paths {
     "/api/v1/replays/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -510,7 +568,9 @@ export interface paths {
     "/api/v1/replays/{replay}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -528,7 +588,9 @@ export interface paths {
     "/api/v1/replays/{replay}/cancel/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -1231,6 +1293,7 @@ export interface components {
     responses: never;
     parameters: {
         IdempotencyKey: string;
+        RequestId: string;
         Traceparent: string;
         "webhook-attempt": number;
         "webhook-id": string;
@@ -1247,7 +1310,9 @@ export interface operations {
     get_index: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1275,7 +1340,9 @@ export interface operations {
                 target?: string;
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1297,7 +1364,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1318,6 +1387,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -1341,7 +1411,9 @@ export interface operations {
     get_consumer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1364,7 +1436,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1383,7 +1457,9 @@ export interface operations {
     update_consumer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1411,7 +1487,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1434,6 +1512,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1464,7 +1543,9 @@ export interface operations {
                 undelivered?: boolean;
                 wait?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1488,7 +1569,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1511,6 +1594,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1538,7 +1622,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -1560,6 +1646,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1588,6 +1675,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1615,7 +1703,9 @@ export interface operations {
             query?: {
                 span?: "1h" | "24h" | "7d" | "30d";
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1649,7 +1739,9 @@ export interface operations {
                 state?: "pending" | "in_flight" | "delivered" | "dead";
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1668,7 +1760,9 @@ export interface operations {
     get_delivery: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -1691,6 +1785,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 delivery: string;
@@ -1716,7 +1811,9 @@ export interface operations {
     get_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1740,7 +1837,9 @@ export interface operations {
                 dry_run?: boolean;
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1767,7 +1866,9 @@ export interface operations {
     update_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1792,7 +1893,9 @@ export interface operations {
     get_check_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1813,7 +1916,9 @@ export interface operations {
     run_check_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1850,7 +1955,9 @@ export interface operations {
                 state?: "pending" | "in_flight" | "delivered" | "dead";
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1873,6 +1980,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1900,6 +2008,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1927,6 +2036,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1954,7 +2064,9 @@ export interface operations {
             query?: {
                 span?: "1h" | "24h" | "7d" | "30d";
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1975,7 +2087,9 @@ export interface operations {
     test_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -2005,7 +2119,9 @@ export interface operations {
                 limit?: number;
                 undeclared?: boolean;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2026,6 +2142,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2049,7 +2166,9 @@ export interface operations {
     get_event_type: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2072,7 +2191,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2091,7 +2212,9 @@ export interface operations {
     update_event_type: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2125,7 +2248,9 @@ export interface operations {
                 type?: string;
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2147,6 +2272,7 @@ export interface operations {
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 traceparent?: components["parameters"]["Traceparent"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2172,7 +2298,9 @@ export interface operations {
             query?: {
                 consumer?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -2197,7 +2325,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -2221,6 +2351,7 @@ export interface operations {
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 traceparent?: components["parameters"]["Traceparent"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2247,7 +2378,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2268,6 +2401,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2299,7 +2433,9 @@ export interface operations {
     get_replay: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -2322,6 +2458,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 replay: string;

@@ -4,7 +4,9 @@ export interface paths {
     "/api/v1/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -20,7 +22,9 @@ export interface paths {
     "/api/v1/audit/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -36,7 +40,9 @@ export interface paths {
     "/api/v1/consumers/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -52,7 +58,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -70,7 +78,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/endpoints/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -88,7 +98,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/feed/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -106,7 +118,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -124,7 +138,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/{key}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -143,7 +159,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/keys/{key}/rotate/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -162,7 +180,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/portal-link/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -180,7 +200,9 @@ export interface paths {
     "/api/v1/consumers/{consumer}/stats/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -198,7 +220,9 @@ export interface paths {
     "/api/v1/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -214,7 +238,9 @@ export interface paths {
     "/api/v1/deliveries/{delivery}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -232,7 +258,9 @@ export interface paths {
     "/api/v1/deliveries/{delivery}/replay/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -250,7 +278,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -268,7 +298,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/check-up/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -286,7 +318,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -304,7 +338,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/pause/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -322,7 +358,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/resume/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -340,7 +378,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/rotate-secret/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -358,7 +398,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/stats/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -376,7 +418,9 @@ export interface paths {
     "/api/v1/endpoints/{endpoint}/test/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -394,7 +438,9 @@ export interface paths {
     "/api/v1/event-types/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -410,7 +456,9 @@ export interface paths {
     "/api/v1/event-types/{name}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -428,7 +476,9 @@ export interface paths {
     "/api/v1/events/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -444,7 +494,9 @@ export interface paths {
     "/api/v1/events/{event}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -462,7 +514,9 @@ export interface paths {
     "/api/v1/events/{event}/deliveries/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -480,7 +534,9 @@ export interface paths {
     "/api/v1/events/batch/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -496,7 +552,9 @@ export interface paths {
     "/api/v1/replays/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -512,7 +570,9 @@ export interface paths {
     "/api/v1/replays/{replay}/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -530,7 +590,9 @@ export interface paths {
     "/api/v1/replays/{replay}/cancel/": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -1233,6 +1295,7 @@ export interface components {
     responses: never;
     parameters: {
         IdempotencyKey: string;
+        RequestId: string;
         Traceparent: string;
         "webhook-attempt": number;
         "webhook-id": string;
@@ -1249,7 +1312,9 @@ export interface operations {
     get_index: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1277,7 +1342,9 @@ export interface operations {
                 target?: string;
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1299,7 +1366,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1320,6 +1389,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -1343,7 +1413,9 @@ export interface operations {
     get_consumer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1366,7 +1438,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1385,7 +1459,9 @@ export interface operations {
     update_consumer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1413,7 +1489,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1436,6 +1514,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1466,7 +1545,9 @@ export interface operations {
                 undelivered?: boolean;
                 wait?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1490,7 +1571,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1513,6 +1596,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1540,7 +1624,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
                 key: string;
@@ -1562,6 +1648,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1590,6 +1677,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 consumer: string;
@@ -1617,7 +1705,9 @@ export interface operations {
             query?: {
                 span?: "1h" | "24h" | "7d" | "30d";
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 consumer: string;
             };
@@ -1651,7 +1741,9 @@ export interface operations {
                 state?: "pending" | "in_flight" | "delivered" | "dead";
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1670,7 +1762,9 @@ export interface operations {
     get_delivery: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 delivery: string;
             };
@@ -1693,6 +1787,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 delivery: string;
@@ -1718,7 +1813,9 @@ export interface operations {
     get_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1742,7 +1839,9 @@ export interface operations {
                 dry_run?: boolean;
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1769,7 +1868,9 @@ export interface operations {
     update_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1794,7 +1895,9 @@ export interface operations {
     get_check_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1815,7 +1918,9 @@ export interface operations {
     run_check_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1852,7 +1957,9 @@ export interface operations {
                 state?: "pending" | "in_flight" | "delivered" | "dead";
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1875,6 +1982,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1902,6 +2010,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1929,6 +2038,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 endpoint: string;
@@ -1956,7 +2066,9 @@ export interface operations {
             query?: {
                 span?: "1h" | "24h" | "7d" | "30d";
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -1977,7 +2089,9 @@ export interface operations {
     test_endpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 endpoint: string;
             };
@@ -2007,7 +2121,9 @@ export interface operations {
                 limit?: number;
                 undeclared?: boolean;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2028,6 +2144,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2051,7 +2168,9 @@ export interface operations {
     get_event_type: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2074,7 +2193,9 @@ export interface operations {
             query?: {
                 why?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2093,7 +2214,9 @@ export interface operations {
     update_event_type: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 name: string;
             };
@@ -2127,7 +2250,9 @@ export interface operations {
                 type?: string;
                 until?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2149,6 +2274,7 @@ export interface operations {
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 traceparent?: components["parameters"]["Traceparent"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2174,7 +2300,9 @@ export interface operations {
             query?: {
                 consumer?: string;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -2199,7 +2327,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 event: string;
             };
@@ -2223,6 +2353,7 @@ export interface operations {
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 traceparent?: components["parameters"]["Traceparent"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2249,7 +2380,9 @@ export interface operations {
                 cursor?: string;
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2270,6 +2403,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -2301,7 +2435,9 @@ export interface operations {
     get_replay: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
                 replay: string;
             };
@@ -2324,6 +2460,7 @@ export interface operations {
             query?: never;
             header?: {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
                 replay: string;
