@@ -1,11 +1,12 @@
-"""console: how fast every page answers on a large history.
+"""console: how fast every page of console and portal answers on a large history.
 
 `python -m benchmarks.measure.console [millions [folder [words]]]` runs it.
 
 On a server of its own with the settings of `make up` (128 MB of shared buffers), filled by
 benchmarks/load/thirty_days.py.
-With a folder, the data stays there and the next run measures without filling; with words, only pages named so. Each
-page is asked for once in a row of all the others (cold: they have had the cache meanwhile), then three times (warm).
+With a folder, the data stays there and the next run measures without filling; with words, only pages named so. The
+portal is that of the busiest consumer, which has a twelfth of everything, and that of a quiet one. Each page is asked
+for once in a row of all the others (cold: they have had the cache meanwhile), then three times (warm).
 """
 
 import statistics
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.load.thirty_days import fill
+from benchmarks.measure import portal
 from benchmarks.stand import stand
 
 if TYPE_CHECKING:
@@ -41,11 +43,12 @@ def measure(only: str) -> Iterator[tuple[str, float, float, int]]:
     user, _ = User.objects.get_or_create(username="bench", is_superuser=True, is_staff=True)
     client = Client(headers={"host": "localhost"})
     client.force_login(user)
-    pages = {name: path for name, path in addresses().items() if only in name}
-    cold = {name: _timed(client, path)[0] for name, path in pages.items()}
-    for name, path in pages.items():
+    pages = {name: (client, f"/admin/{path}") for name, path in addresses().items()} | portal.pages()
+    pages = {name: page for name, page in pages.items() if only in name}
+    cold = {name: _timed(*page)[0] for name, page in pages.items()}
+    for name, page in pages.items():
         with CaptureQueriesContext(connection) as queries:
-            answers = [_timed(client, path) for _ in range(3)]
+            answers = [_timed(*page) for _ in range(3)]
         codes = {answer[1] for answer in answers} - {200, 302}
         shown = f"{name} {codes}" if codes else name
         yield shown, cold[name], statistics.median(answer[0] for answer in answers), len(queries) // 3
@@ -53,7 +56,7 @@ def measure(only: str) -> Iterator[tuple[str, float, float, int]]:
 
 def _timed(client: "Client", path: str) -> tuple[float, int]:
     started = time.perf_counter()
-    answer = client.get(f"/admin/{path}")
+    answer = client.get(path)
     return 1000 * (time.perf_counter() - started), answer.status_code
 
 

@@ -1,7 +1,6 @@
 """Every page of the console, examined by axe: wide and narrow, light and dark. A finding fails the test.
 
-AXE_JS=axe.min.js (npm: axe-core) says where axe is; without it the test is skipped. CONSOLE_PICTURES=folder
-photographs each page as well.
+CONSOLE_PICTURES=folder photographs each page as well.
 """
 
 import os
@@ -18,17 +17,16 @@ from deliveries.console.site import PAGE
 from deliveries.statistics import rollup
 from subscriptions import event_types, keys
 from subscriptions.models import Consumer, Role
+from tests import axe
 from tests.browser import ask, needs_browser
 from tests.console import dead_letters, on_the_map
 from tests.stack import StartStack
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
 
-AXE = os.environ.get("AXE_JS", "")
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 pytestmark = [
     *needs_browser[:1],
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not AXE, reason="AXE_JS names no axe.min.js (npm: axe-core)"),
 ]
 PASSWORD = "a-password-of-the-test"
 PATHS = {
@@ -72,13 +70,8 @@ def examine(page: Page, name: str, theme: str) -> list[str]:
         width = page.viewport_size["width"] if page.viewport_size else 0
         page.screenshot(path=str(Path(PICTURES) / f"{name}-{theme}-{width}.png"), full_page=True)
     # What is dark differs in its colours alone.
-    rules = "{runOnly: ['color-contrast'], resultTypes: ['violations']}" if theme == "dark" else "{}"
-    found = page.evaluate(f"axe.run(document, {rules})")
-    return [
-        f"{name} {theme}: {each['id']}: {node['target']} {node['any'][0]['message'] if node['any'] else each['help']}"
-        for each in found["violations"]
-        for node in each["nodes"]
-    ]
+    found = axe.findings(page, only="color-contrast" if theme == "dark" else "")
+    return [f"{name} {theme}: {each}" for each in found]
 
 
 def test_every_page_on_the_map_is_examined() -> None:
@@ -87,9 +80,9 @@ def test_every_page_on_the_map_is_examined() -> None:
 
 def test_axe_finds_nothing_on_any_page(start_stack: StartStack, acme: Consumer, page: Page) -> None:
     given = ask(lambda: something_of_everything(acme))
-    url, axe = f"{start_stack('web').url}/admin", Path(AXE).read_text()
+    url = f"{start_stack('web').url}/admin"
     found: list[str] = []
-    page.context.add_init_script(axe)
+    axe.install(page)
     page.goto(f"{url}/login/")
     found += examine(page, "login", "light") + examine(page, "login", "dark")
     page.fill("input[name=username]", "root")

@@ -1,8 +1,7 @@
 """The portal in a real browser, on the platform as deployed, by somebody who has only the link: an endpoint, verified,
 a test event, a broken receiver, why, repaired, replayed, rotated, what was missed sent.
 
-With PORTAL_PICTURES=folder each page is photographed, light and dark, wide and narrow; with AXE_JS=axe.min.js (npm:
-axe-core) each page is examined, and a finding fails the test.
+Each page on the way is examined by axe. PORTAL_PICTURES=folder photographs it, light and dark, wide and narrow.
 """
 
 import hashlib
@@ -14,18 +13,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 from deliveries.endpoint_tests.models import SentTest
 from deliveries.models import Delivery
 from deliveries.replaying.models import Replay
-from subscriptions import event_types
 from subscriptions.models import Consumer, Endpoint
+from tests import axe
 from tests.browser import ask, needs_browser
 from tests.local import wait_until
 from tests.portal import link
+from tests.portal_pages import declare_types
 from tests.receiver import Received, Receiver, Reply
 from tests.stack import StartStack
 from tests.walk import accept
@@ -33,43 +32,17 @@ from tests.walk import accept
 pytestmark = needs_browser
 
 PICTURES = os.environ.get("PORTAL_PICTURES")
-AXE = os.environ.get("AXE_JS")
-SCHEMA = {
-    "type": "object",
-    "required": ["number", "amount"],
-    "properties": {
-        "number": {"type": "string", "description": "The invoice's number.", "maxLength": 40},
-        "amount": {"type": "integer", "description": "In cents.", "minimum": 0},
-        "currency": {"enum": ["EUR", "USD"], "description": "Three letters."},
-        "customer": {"type": "object", "properties": {"name": {"type": "string"}, "city": {"type": "string"}}},
-    },
-}
-
-
-def declare_types() -> None:
-    example = {"number": "2026-0042", "amount": 129900, "currency": "EUR", "customer": {"name": "Zoë Øst"}}
-    for name, description in (
-        ("invoice.paid", "An invoice was paid in full."),
-        ("invoice.sent", "An invoice was sent to the customer."),
-        ("order.made", "A customer has placed an order."),
-        ("order.cancelled", "An order was taken back before it was shipped."),
-    ):
-        version = {"api_version": "2026-01-01", "schema": SCHEMA, "example": example}
-        event_types.create(name=name, description=description, versions=[version] if "invoice" in name else [])
 
 
 class Look:
-    """Photographs and examines pages where the environment asks for it."""
+    """Examines pages, and photographs them where the environment asks for it."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
+        axe.install(page)
 
     def at(self, name: str) -> None:
-        if AXE:
-            self.page.evaluate(Path(AXE).read_text())
-            found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            told = [(each["id"], [node["html"][:120] for node in each["nodes"]][:3]) for each in found["violations"]]
-            assert told == [], (name, told)
+        assert (name, axe.findings(self.page)) == (name, [])
         if PICTURES:
             for scheme in ("light", "dark"):
                 self.page.emulate_media(color_scheme=scheme)
