@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import ngettext
 
 from deliveries import bell
 from deliveries.browse.filter import Filter as Filter
@@ -210,8 +211,12 @@ def _check_running(consumer: Consumer) -> None:
     Consumer.objects.select_for_update(no_key=True).get(id=consumer.id)
     most = settings.MAX_RUNNING_REPLAYS_PER_CONSUMER
     if Replay.objects.filter(consumer=consumer, status=ReplayStatus.RUNNING).count() >= most:
-        running = "One replay of this consumer is" if most == 1 else f"{most} replays of this consumer are"
-        raise TooManyReplays(f"{running} running, and no more may. Wait until one is done, or cancel one.")
+        text = ngettext(
+            "%(count)s replay of this consumer is running, and no more may. Wait until it is done, or cancel it.",
+            "%(count)s replays of this consumer are running, and no more may. Wait until one is done, or cancel one.",
+            most,
+        )
+        raise TooManyReplays(text % {"count": most})
 
 
 @transaction.atomic

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from subscriptions import ids
 from subscriptions.access.caller import Caller
@@ -28,7 +29,7 @@ class TooManyChanges(Exception):
     """A consumer has changed as much within a day as this deployment allows."""
 
     def __init__(self) -> None:
-        super().__init__("As many changes as are allowed within a day have been made. Try again tomorrow.")
+        super().__init__(_("As many changes as are allowed within a day have been made. Try again tomorrow."))
 
 
 @dataclass(frozen=True, slots=True)

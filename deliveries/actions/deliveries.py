@@ -2,6 +2,7 @@
 
 from django.db import connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries import bell
 from deliveries import replay as step
@@ -76,8 +77,8 @@ def resend_event(event: Event, deliveries: list[Delivery], *, actor: Actor, why:
 def _state_of(delivery: Delivery) -> str:
     delivery.refresh_from_db()
     if delivery.blocked:
-        return "It waits behind an earlier delivery of its ordering key and goes out after that one."
-    return f"It is {delivery.get_state_display().lower()} by now, so nothing was changed."
+        return _("It waits behind an earlier delivery of its ordering key and goes out after that one.")
+    return _("It is %(state)s by now, so nothing was changed.") % {"state": _(delivery.get_state_display().lower())}
 
 
 def _record(delivery: Delivery, action: str, actor: Actor, why: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from deliveries import bell
 from deliveries.actions import NothingDone
@@ -57,7 +58,7 @@ def rotate_secret(endpoint: Endpoint, *, actor: Actor, why: str, **options: Any)
 @transaction.atomic
 def expire_previous_secret(endpoint: Endpoint, *, actor: Actor, why: str) -> None:
     if not endpoints.expire_previous_secret(endpoint):
-        raise NothingDone("No older secret signs any more.")
+        raise NothingDone(_("No older secret signs any more."))
     _record(endpoint, "endpoint.previous_secret_expired", actor, why)
 
 
@@ -83,9 +84,9 @@ def _expect(endpoint: Endpoint, statuses: list[EndpointStatus]) -> None:
     """Locks the row, so that what is decided here still holds when it is done."""
     found = Endpoint.objects.select_for_update(no_key=True).filter(id=endpoint.id).first()
     if found is None or found.deleted_at is not None:
-        raise NothingDone("It was deleted.")
+        raise NothingDone(_("It was deleted."))
     if found.status not in statuses:
-        raise NothingDone(f"It is {found.status} by now, so nothing was changed.")
+        raise NothingDone(_("It is %(state)s by now, so nothing was changed.") % {"state": _(found.status)})
 
 
 def _record(endpoint: Endpoint, action: str, actor: Actor, why: str, **more: Any) -> None:

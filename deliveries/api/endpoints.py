@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
 from django.http import HttpResponse
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -172,7 +173,8 @@ class EndpointIn(serializers.Serializer[Any]):
         for pattern in patterns:
             if not is_pattern(pattern):
                 raise serializers.ValidationError(
-                    f"{pattern!r} is no event type: write `invoice.paid`, `invoice.*` or `*`."
+                    _("%(pattern)s is no event type: write `invoice.paid`, `invoice.*` or `*`.")
+                    % {"pattern": repr(pattern)}
                 )
         return list(dict.fromkeys(patterns))
 

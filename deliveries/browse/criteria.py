@@ -9,13 +9,16 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
+from deliveries.browse import short_ids
 from deliveries.browse.events import events_by_producer_id
-from deliveries.browse.filter import FIELDS, Filter, FilterField
+from deliveries.browse.filter import FIELDS, Filter, FilterField, known_error_kind
+from deliveries.browse.source import events_of_key
 from deliveries.models import Event
 from deliveries.states import DeliveryState
 from subscriptions import consumers, endpoints, ids
-from subscriptions.models import Consumer, Endpoint
+from subscriptions.models import Consumer, Endpoint, EventType
 from subscriptions.reading.times import BadTime, read_time
 
 WITHIN = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
@@ -49,6 +52,12 @@ class Criteria:
     endpoint: Endpoint | None = None
     chosen: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def exact(self) -> dict[str, str]:
+        """Since and until as an input for a time takes them, in UTC; nothing where a length of time was asked for."""
+        times = {} if self.values["within"] else {"since": self.filter.since, "until": self.filter.until}
+        return {name: f"{at.astimezone(UTC):%Y-%m-%dT%H:%M}" for name, at in times.items() if at is not None}
 
     @property
     def is_narrowed(self) -> bool:
@@ -92,7 +101,8 @@ def read_own(query: QueryDict, consumer: Consumer) -> Criteria:
         asked.endpoint = endpoints.find(asked.values["endpoint"], consumer_id=consumer.id)
     state = asked.values["state"]
     if state and state not in DeliveryState.values:
-        asked.problems.append(f"There is no state {state}. Say one of {', '.join(DeliveryState.values)}.")
+        given = {"state": state, "known": ", ".join(DeliveryState.values)}
+        asked.problems.append(_("There is no state %(state)s. Say one of %(known)s.") % given)
     _understand(asked, PORTAL_FIELDS, state=state or None, owner=consumer, only=consumer)
     return asked
 
@@ -120,11 +130,13 @@ def _understand(
     """`owner` is the consumer whose deliveries are meant, `only` the one whose events may be found."""
     values, problems = asked.values, asked.problems
     if values["endpoint"] and asked.endpoint is None:
-        problems.append(f"There is no endpoint {values['endpoint']}.")
+        problems.append(_("There is no endpoint %(name)s.") % {"name": values["endpoint"]})
     since, until = _times(values, problems)
     # A search for a delivery means that one, whatever is ticked.
     given = {"delivery_ids": _chosen(asked), **_search(values["q"], only)}
-    given |= {declared.name: _value(declared, values[name], problems) for name, declared in offered}
+    # What is said in a field of its own counts more than what a search understands by a word.
+    fields = {declared.name: _value(declared, values[name], problems) for name, declared in offered}
+    given |= {name: value for name, value in fields.items() if value is not None or name not in given}
     if owner is not None:
         given["consumer_id"] = owner.id
     endpoint_id = asked.endpoint.id if asked.endpoint else None
@@ -140,7 +152,8 @@ def _value(declared: FilterField, text: str, problems: list[str]) -> Any:
 
 
 def _search(text: str, consumer: Consumer | None) -> dict[str, Any]:
-    """A delivery or an event by its id, an event by its producer's id, or else an ordering key."""
+    """A delivery or an event by its id, an event by its producer's id, or else an ordering key. A consumer's own are
+    found by more: an attempt's id, the end of an id, an answer in words, an event type."""
     if not text:
         return {}
     if delivery_id := ids.parse("dlv", text):
@@ -148,11 +161,24 @@ def _search(text: str, consumer: Consumer | None) -> dict[str, Any]:
     if event_id := ids.parse("evt", text):
         return {"event_id": event_id}
     if consumer is not None:
-        named = Event.objects.filter(consumer=consumer, producer_id=text).values_list("id", flat=True).first()
-        return {"event_id": named} if named else {"ordering_key": text}
+        return _search_own(text, consumer)
     if found := events_by_producer_id(text, limit=1):
         return {"event_id": found[0][0], "consumer_id": found[0][1]}
     return {"ordering_key": text}
+
+
+def _search_own(text: str, consumer: Consumer) -> dict[str, Any]:
+    named = Event.objects.filter(consumer=consumer, producer_id=text).values_list("id", flat=True).first()
+    if named:
+        return {"event_id": named}
+    if events_of_key(text, consumer_id=consumer.id, limit=1):
+        return {"ordering_key": text}
+    if found := short_ids.find_own(text, consumer_id=consumer.id):
+        return {"delivery_ids": found}
+    if EventType.objects.filter(name=text).exists():
+        return {"event_type": text}
+    kind = known_error_kind(text)
+    return {"error_kind": kind} if kind else {"ordering_key": text}
 
 
 def _times(values: dict[str, str], problems: list[str]) -> tuple[datetime | None, datetime | None]:
@@ -160,9 +186,10 @@ def _times(values: dict[str, str], problems: list[str]) -> tuple[datetime | None
         return _time(values["since"], problems), _time(values["until"], problems)
     length = WITHIN.get(values["within"])
     if length is None:
-        problems.append(f"“{values['within']}” is no span of time. Say one of {', '.join(WITHIN)}.")
+        told = {"text": values["within"], "known": ", ".join(WITHIN)}
+        problems.append(_("“%(text)s” is no span of time. Say one of %(known)s.") % told)
     if values["since"] or values["until"]:
-        problems.append("Say either within which time, or since and until when.")
+        problems.append(_("Say either within which time, or since and until when."))
     return datetime.now(UTC) - (length or timedelta()), None
 
 
@@ -177,7 +204,7 @@ def _time(text: str, problems: list[str]) -> datetime | None:
 def _chosen(asked: Criteria) -> tuple[UUID, ...] | None:
     """Deliveries ticked one by one; None if none were, which is not the same as none of these."""
     parsed = [(text, ids.parse("dlv", text)) for text in asked.chosen]
-    asked.problems += [f"There is no delivery {text[:100]}." for text, uuid in parsed if uuid is None]
+    asked.problems += [_("There is no delivery %(name)s.") % {"name": text[:100]} for text, uuid in parsed if not uuid]
     return tuple(uuid for _, uuid in parsed if uuid is not None) if parsed else None
 
 

@@ -39,6 +39,35 @@ FIND_ENDING = """
 """Of a table's newest rows, those whose ids end so."""
 
 
+FIND_OWN = """
+    SELECT d.id, d.event_id
+    FROM (SELECT id, %(looked_at)s / greatest(1, count(*) OVER ()) AS share FROM subscriptions_endpoint
+        WHERE consumer_id = %(consumer_id)s) owner
+    CROSS JOIN LATERAL (
+        SELECT id, event_id FROM deliveries_delivery
+        WHERE endpoint_id = owner.id ORDER BY event_id DESC LIMIT owner.share
+    ) d
+    WHERE ('x' || right(d.id::text, 12))::bit(48)::bigint & %(mask)s = %(ending)s
+        OR ('x' || right(d.event_id::text, 12))::bit(48)::bigint & %(mask)s = %(ending)s
+    ORDER BY d.id DESC LIMIT %(limit)s
+"""
+"""Of a consumer's newest deliveries, as many of each endpoint, those whose id ends so, or whose event's does."""
+
+FIND_OWN_WHOLE = """
+    SELECT d.id FROM deliveries_delivery d JOIN subscriptions_endpoint endpoint ON endpoint.id = d.endpoint_id
+    WHERE endpoint.consumer_id = %(consumer_id)s AND d.id = %(id)s
+    UNION ALL
+    SELECT d.id FROM subscriptions_endpoint endpoint JOIN deliveries_delivery d
+        ON d.endpoint_id = endpoint.id AND d.event_id = %(id)s
+    WHERE endpoint.consumer_id = %(consumer_id)s
+    UNION ALL
+    SELECT d.id FROM deliveries_attempt attempt JOIN deliveries_delivery d ON d.id = attempt.delivery_id
+    JOIN subscriptions_endpoint endpoint ON endpoint.id = d.endpoint_id
+    WHERE endpoint.consumer_id = %(consumer_id)s AND attempt.id = %(id)s
+"""
+"""A consumer's deliveries that go by this id: of a delivery, of an event, of an attempt."""
+
+
 @dataclass(frozen=True)
 class Found:
     prefix: str
@@ -67,6 +96,25 @@ def find(text: str) -> list[Found]:
     return [found for each in ([prefix] if prefix else TABLES) for found in _ending(each, ending)]
 
 
+def find_own(text: str, *, consumer_id: UUID) -> tuple[UUID, ...]:
+    """A consumer's deliveries with this id or this end of one, their own, their event's or an attempt's."""
+    text = text.strip().lower()
+    if uuid := _whole(text.removeprefix("att_")):
+        return tuple(row[0] for row in fetch(FIND_OWN_WHOLE, {"consumer_id": consumer_id, "id": uuid}))
+    matched = _END.fullmatch(text)
+    if matched is None or matched[1] not in (None, "dlv", "evt"):
+        return ()
+    if not matched[1] and not matched[2] and len(matched[3]) < _BARE_FROM:
+        return ()
+    given = {"consumer_id": consumer_id, "looked_at": LOOKED_AT, **_ending_of(matched[3])}
+    pairs = fetch(FIND_OWN, given)
+    return tuple(
+        delivery
+        for delivery, event in pairs
+        if any(ids.show(prefix, uuid).endswith(matched[3]) for prefix, uuid in (("dlv", delivery), ("evt", event)))
+    )
+
+
 def _whole(text: str) -> UUID | None:
     if _WHOLE.fullmatch(text):
         return ids.parse("any", f"any_{text}")
@@ -77,16 +125,15 @@ def _whole(text: str) -> UUID | None:
 
 
 def _ending(prefix: str, ending: str) -> Iterator[Found]:
-    letters = ending[-_LETTERS:]
-    value = ids.parse("any", "any_" + letters.rjust(26, "0"))
-    assert value is not None
-    given = {
-        "looked_at": LOOKED_AT,
-        "mask": (1 << 5 * len(letters)) - 1,
-        "ending": value.int,
-        "limit": _LIMIT,
-    }
+    given = {"looked_at": LOOKED_AT, **_ending_of(ending)}
     for (uuid,) in fetch(FIND_ENDING.format(table=TABLES[prefix]), given):
         found = Found(prefix, uuid)
         if found.public_id.endswith(ending):
             yield found
+
+
+def _ending_of(ending: str) -> dict[str, int]:
+    letters = ending[-_LETTERS:]
+    value = ids.parse("any", "any_" + letters.rjust(26, "0"))
+    assert value is not None
+    return {"mask": (1 << 5 * len(letters)) - 1, "ending": value.int, "limit": _LIMIT}

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.utils.translation import gettext as _
 
 from deliveries.sql.fragments import IN_FLIGHT, TOKENS_NOW, spend_tokens
 from subscriptions import ids
@@ -98,7 +99,7 @@ class EndpointFull(TooManyTests):
 def slot(endpoint: Endpoint) -> Iterator[None]:
     """A place for a test of this endpoint, or `TooManyTests`."""
     if not _AT_ONCE.acquire(blocking=False):
-        raise TooManyTests("Tests of other consumers take all places. Try again in a moment.", retry_after_seconds=5)
+        raise TooManyTests(_("Tests of other consumers take all places. Try again in a moment."), retry_after_seconds=5)
     try:
         token, began = _take(endpoint), time.monotonic()
         try:
@@ -132,7 +133,7 @@ def _take(endpoint: Endpoint) -> UUID:
             cursor.execute(WAIT_FOR_SLOT, {"consumer_id": endpoint.consumer_id})
             [seconds] = cursor.fetchone() or [1.0]
             raise TooManyTests(
-                "A test or check-up of this consumer is under way, or took long a moment ago. One runs at a time.",
+                _("A test or check-up of this consumer is under way, or took long a moment ago. One runs at a time."),
                 retry_after_seconds=seconds,
             )
     return given["token"]

@@ -1,5 +1,6 @@
 """What was sent: a list that says why, and one delivery's story. A consumer replays its own failures from here."""
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -11,22 +12,25 @@ from deliveries.browse import criteria
 from deliveries.models import Delivery
 from deliveries.pages import keyset, story
 from deliveries.portal import endpoints, words
+from deliveries.portal.catalogue import MOST_TYPES
 from deliveries.portal.lines import lines
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.states import DeliveryState
-from subscriptions import ids
+from subscriptions import event_types, ids
 from subscriptions.models import Consumer, Endpoint
 
 # How often a list refreshes itself (seconds).
 _EVERY = 5
 # As many endpoints as a filter offers.
 _MOST_ENDPOINTS = 200
+_MOST_SIBLINGS = 20
 
 
 def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     asked = criteria.read_own(request.GET, consumer)
     page = keyset.ListPage[Delivery]([], None, None) if asked.problems else keyset.deliveries(request, asked.filter)
-    own = Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id")[:_MOST_ENDPOINTS]
+    own = list(Endpoint.objects.filter(consumer=consumer, deleted_at__isnull=True).order_by("id")[:_MOST_ENDPOINTS])
+    is_mixed = len(own) > 1 and asked.endpoint is None
     return render(
         request,
         consumer,
@@ -38,7 +42,8 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         states=DeliveryState.values,
         spans=criteria.WITHIN,
         page=page,
-        lines=lines(page.rows),
+        lines=lines(page.rows, {each.id: each.url.partition("://")[2] for each in own} if is_mixed else {}),
+        types=event_types.published().order_by("name").values_list("name", flat=True)[:MOST_TYPES],
         # Older pages do not change.
         every=None if "before" in request.GET or "after" in request.GET else _EVERY,
     )
@@ -65,6 +70,7 @@ def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespons
     is_final = found.state in (DeliveryState.DELIVERED, DeliveryState.DEAD)
     replayable = is_final and endpoint.deleted_at is None and event.body is not None
     last = chapters[-1] if chapters else None
+    schedule = endpoint.retry_schedule or settings.DELIVERY_RETRY_SCHEDULE
     return render(
         request,
         consumer,
@@ -80,6 +86,9 @@ def show(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespons
         next=story.what_next(found, held=held, now=now),
         forgotten=found.attempt_count - len(chapters) if found.state != DeliveryState.IN_FLIGHT else 0,
         replayable=replayable,
+        took=_took(found),
+        attempts_left=max(0, len(schedule) - (found.attempt_count - found.round_base)),
+        siblings=_siblings(found, consumer),
         advice=words.what_to_do(last.attempt.status_code, last.attempt.error_kind) if last else "",
         has_failed=last is not None and not last.succeeded,
         every=None if is_final else _EVERY,
@@ -97,6 +106,19 @@ def replay(request: HttpRequest, consumer: Consumer, delivery: str) -> HttpRespo
         return back_to(request, here, refused=str(error))
     how = words.how_it_goes_out(found.endpoint, held=endpoints.is_held(consumer))
     return back_to(request, here, done=_("It goes out again, with the same id and body, %(how)s.") % {"how": how})
+
+
+def _took(delivery: Delivery) -> float | None:
+    """Seconds from when it was accepted, or replayed, until it arrived."""
+    if delivery.state != DeliveryState.DELIVERED or delivery.finished_at is None:
+        return None
+    return (delivery.finished_at - delivery.round_started_at).total_seconds()
+
+
+def _siblings(delivery: Delivery, consumer: Consumer) -> list[Delivery]:
+    own = list(Endpoint.objects.filter(consumer=consumer).values_list("id", flat=True)[:_MOST_ENDPOINTS])
+    rows = Delivery.objects.filter(event_id=delivery.event_id, endpoint_id__in=own).exclude(id=delivery.id)
+    return list(rows.select_related("endpoint").order_by("id")[:_MOST_SIBLINGS])
 
 
 def _find(consumer: Consumer, public_id: str) -> Delivery | None:

@@ -1,7 +1,7 @@
 """A consumer's endpoints: all of them with their health, one in full, changed, and looked after."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from deliveries.actions import NothingDone, manual_sends, replays
 from deliveries.actions import endpoints as actions
 from deliveries.browse.filter import Filter
+from deliveries.browse.last_failures import last_failures
 from deliveries.endpoint_tests import check_up, test_event
 from deliveries.endpoint_tests.models import CheckUp
 from deliveries.health.models import Hold
@@ -33,6 +34,8 @@ from subscriptions.models import AuditEntry, Consumer, Endpoint
 from subscriptions.secrets.own_secrets import UnfitSecret
 
 COUNTED_UP_TO = 1000
+# How often an endpoint's state refreshes itself on its page (seconds).
+_EVERY = 5
 # Spans of the charts, the first one unless another is asked for.
 CHARTS = ("24h", "7d", "30d")
 # How often a consumer's people may ask about a URL that they type.
@@ -48,8 +51,15 @@ COUNT_LOADS = """
             SELECT FROM deliveries_delivery
             WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked AND due_at <= now() LIMIT %(up_to)s
         ) due
-    ), EXISTS (
-        SELECT FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked
+    ), (
+        SELECT count(*) FROM (
+            SELECT FROM deliveries_delivery
+            WHERE endpoint_id = endpoint.id AND state = 'pending' AND NOT blocked LIMIT %(up_to)s
+        ) pending
+    ), (
+        SELECT count(*) FROM (
+            SELECT FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND blocked LIMIT %(up_to)s
+        ) blocked
     ), (
         SELECT count(*) FROM deliveries_delivery WHERE endpoint_id = endpoint.id AND state = 'in_flight'
     ), EXISTS (
@@ -59,8 +69,8 @@ COUNT_LOADS = """
     )
     FROM subscriptions_endpoint endpoint WHERE endpoint.id = ANY (%(ids)s::uuid[])
 """
-"""Of each endpoint: dead letters and what is due, counted up to a limit, whether anything waits, what is in flight, and
-whether one of the newest was delivered."""
+"""Of each endpoint: dead letters, what is due, what waits and what waits behind an earlier one, counted up to a limit;
+what is in flight, and whether one of the newest was delivered."""
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -70,10 +80,12 @@ def index(request: HttpRequest, consumer: Consumer) -> HttpResponse:
     found = list(_living(consumer).order_by("id"))
     loads = _loads([endpoint.id for endpoint in found])
     held, now = is_held(consumer), timezone.now()
+    causes = last_failures([endpoint.id for endpoint in found if words.is_failing(endpoint)])
     rows = [
-        (endpoint, words.health(endpoint, loads[endpoint.id], held=held, now=now), loads[endpoint.id].dead)
+        (endpoint, words.health(endpoint, loads[endpoint.id], held=held, now=now), loads[endpoint.id].dead,
+         words.cause(causes.get(endpoint.id)))
         for endpoint in found
-    ]
+    ]  # fmt: skip
     reports = CheckUp.objects.filter(endpoint__in=found, report__isnull=False).values_list("report", flat=True)
     has_received = any(load.has_received for load in loads.values())
     return render(
@@ -108,23 +120,27 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
         report=report,
         verified=first_steps.is_verified(report),
         until=endpoints.overlap_until(found, now=now),
-        secret_since=secret_since(found),
+        secrets_since=secrets_since(found),
         ranges=[figures.RANGES[name] for name in CHARTS],
         span=span,
         sums=figures.total(entries),
         durations=[figures.total(entries).duration(share) for share in (0.5, 0.95)],
+        cause=words.cause(last_failures([found.id]).get(found.id)) if words.is_failing(found) else None,
+        schedule=found.retry_schedule or settings.DELIVERY_RETRY_SCHEDULE,
+        day_ago=f"{now - timedelta(days=1):%Y-%m-%dT%H:%M}",
+        every=_EVERY,
         traffic=chart.traffic(entries, span),
         times=chart.times(entries, span, of="duration"),
-        backlog=load.due + load.in_flight,
+        backlog=load.owed,
         lines=newest(found),
         notices=found.notices.exclude(kind="dead").order_by("-id")[:10],
     )
 
 
-def secret_since(endpoint: Endpoint) -> datetime:
-    """When the current secret was made: with the endpoint, or by its last rotation."""
+def secrets_since(endpoint: Endpoint) -> list[datetime]:
+    """When the current secret and the one before it were made: by a rotation, the first one with the endpoint."""
     rotated = AuditEntry.objects.filter(target=endpoint.public_id, action="endpoint.secret_rotated")
-    return rotated.order_by("-id").values_list("at", flat=True).first() or endpoint.created_at
+    return [*rotated.order_by("-id").values_list("at", flat=True)[:2], *[endpoint.created_at] * 2][:2]
 
 
 def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpResponse:

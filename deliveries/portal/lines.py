@@ -1,6 +1,9 @@
 """Deliveries as the rows of a list: each says how its last attempt ended, or why there was none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -20,11 +23,15 @@ class DeliveryLine:
     # How its last attempt ended, or why it was not attempted.
     why: str
     detail: str
+    # Where it goes; empty where the whole list goes there.
+    url: str = ""
 
 
-def lines(rows: list[Delivery]) -> list[DeliveryLine]:
+def lines(rows: list[Delivery], urls: Mapping[UUID, str] = MappingProxyType({})) -> list[DeliveryLine]:
+    """With `urls` by endpoint, each line says where it goes."""
     ended = last_attempts(rows)
-    return [DeliveryLine(row, *_why(row, ended.get(row.id))) for row in rows]
+    gone = _("a deleted endpoint") if urls else ""
+    return [DeliveryLine(row, *_why(row, ended.get(row.id)), url=urls.get(row.endpoint_id, gone)) for row in rows]
 
 
 def _why(delivery: Delivery, last: LastAttempt | None) -> tuple[str, str]:

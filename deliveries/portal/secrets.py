@@ -14,7 +14,7 @@ from deliveries.endpoint_tests.models import CheckUp
 from deliveries.pages.idempotent_forms import visitor_of
 from deliveries.pages.preview import answer_preview
 from deliveries.portal import catalogue, forms, words
-from deliveries.portal.endpoints import find, form_page, page_of, secret_since
+from deliveries.portal.endpoints import find, form_page, page_of, secrets_since
 from deliveries.portal.first_steps import VERIFYING, is_verified
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.sessions import session_of
@@ -92,7 +92,7 @@ def verified(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRes
 
 def _verdict(endpoint: Endpoint) -> dict[str, Any]:
     """By the last check-up, if it was made with the current secret."""
-    since = secret_since(endpoint)
+    since = secrets_since(endpoint)[0]
     done = CheckUp.objects.filter(endpoint=endpoint, report__isnull=False, started_at__gt=since).first()
     report: dict[str, Any] = (done.report if done else None) or {}
     failed = [each for each in report.get("findings", []) if each["name"] in VERIFYING and each["verdict"] != "pass"]

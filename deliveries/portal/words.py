@@ -6,7 +6,8 @@ from datetime import datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from deliveries.browse.words import relative
+from deliveries.browse.last_failures import LastFailure
+from deliveries.browse.words import explanation, outcome, relative
 from deliveries.replaying.models import Replay
 from deliveries.replaying.results import Results
 from subscriptions.endpoints import RotationInProgress
@@ -21,21 +22,37 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """How the newest failed attempt ended, and what its receiver's people can do about it."""
+
+    outcome: str
+    detail: str
+    advice: str
+    delivery: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What one endpoint is owed and what failed for good."""
 
     dead: int
     # Due and not sent yet: as its limits allow.
     due: int
-    # Whether anything is going to be sent, now or on the schedule.
-    waits: bool
+    # Going to be sent, now or on the schedule; and behind an earlier one of the same ordering key.
+    pending: int
+    blocked: int
     in_flight: int
     # One of the newest was delivered.
     has_received: bool = False
 
     @property
     def is_left(self) -> bool:
-        return self.waits or self.in_flight > 0
+        return self.pending > 0 or self.in_flight > 0
+
+    @property
+    def owed(self) -> int:
+        return self.pending + self.blocked + self.in_flight
 
 
 DEAD: dict[str, tuple[str, str]] = {
@@ -104,6 +121,23 @@ def health(endpoint: Endpoint, load: Load, *, held: bool, now: datetime) -> Heal
     if lane.failure_count:
         return Health("wait", _("Failing"), f"{_failed(lane.failure_count)} {_after_failures(load)}")
     return _flowing(endpoint, load)
+
+
+def is_failing(endpoint: Endpoint) -> bool:
+    """Wants `lane` loaded."""
+    return endpoint.lane.failure_count > 0 or endpoint.lane.breaker_open or endpoint.status == "disabled"
+
+
+def cause(last: LastFailure | None) -> Cause | None:
+    if last is None:
+        return None
+    return Cause(
+        outcome=outcome(last.status_code, last.error_kind),
+        detail=last.error_detail or _(explanation(last.error_kind) or "") if last.status_code is None else "",
+        advice=what_to_do(last.status_code, last.error_kind),
+        delivery=last.delivery,
+        at=last.started_at,
+    )
 
 
 def how_it_goes_out(endpoint: Endpoint, *, held: bool) -> str:

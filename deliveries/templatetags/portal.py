@@ -24,7 +24,8 @@ def ago(at: datetime | str) -> SafeString:
     if isinstance(at, str):
         at = datetime.fromisoformat(at)
     shown = words.relative(at, now=timezone.now())
-    return format_html('<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}", shown)
+    title = f"{at:%Y-%m-%d %H:%M:%S}"
+    return format_html('<time datetime="{}" title="{} UTC" data-ago>{}</time>', at.isoformat(), title, shown)
 
 
 @register.filter
@@ -106,6 +107,13 @@ def percent(share: float) -> str:
 @register.filter
 def ms(value: float | None) -> str:
     return words.milliseconds(value)
+
+
+@register.filter
+def waits(schedule: list[int]) -> str:
+    """`7: at once, after 1 min, 5 min, …`: how many attempts, and the wait before each."""
+    spans = [words.span(seconds) if seconds else gettext("at once") for seconds in schedule]
+    return f"{len(schedule)}: {', '.join(spans)}"
 
 
 @register.filter

@@ -6,6 +6,8 @@ Values are secrets: no message here repeats one.
 import re
 from collections.abc import Mapping
 
+from django.utils.translation import gettext as _
+
 MAX_HEADERS = 20
 MAX_NAME_LENGTH = 64
 MAX_VALUE_LENGTH = 1024
@@ -22,7 +24,7 @@ class RefusedHeader(ValueError):
 
 def check_headers(headers: Mapping[str, str]) -> None:
     if len(headers) > MAX_HEADERS:
-        raise RefusedHeader("too_many_headers", f"At most {MAX_HEADERS} custom headers are sent.")
+        raise RefusedHeader("too_many_headers", _("At most %(most)s custom headers are sent.") % {"most": MAX_HEADERS})
     seen: set[str] = set()
     for name, value in headers.items():
         _check_name(name)
@@ -30,7 +32,8 @@ def check_headers(headers: Mapping[str, str]) -> None:
         if _folded(name) in seen:
             raise RefusedHeader(
                 "header_duplicated",
-                f"{name} is given twice; header names ignore upper and lower case, and receivers read `_` as `-`.",
+                _("%(name)s is given twice; header names ignore upper and lower case, and receivers read `_` as `-`.")
+                % {"name": name},
                 name=name,
             )
         seen.add(_folded(name))
@@ -41,11 +44,13 @@ def _check_name(name: str) -> None:
     if not 0 < len(name) <= MAX_NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
         raise RefusedHeader(
             "header_name_invalid",
-            f"A header name is 1 to {MAX_NAME_LENGTH} letters, digits or hyphens, without spaces or a colon.",
+            _("A header name is 1 to %(most)s letters, digits or hyphens, without spaces or a colon.")
+            % {"most": MAX_NAME_LENGTH},
             name=name,
         )
     if _folded(name) in RESERVED or _folded(name).startswith(RESERVED_PREFIXES):
-        raise RefusedHeader("header_name_reserved", f"{name} is set by us or by the connection.", name=name)
+        text = _("%(name)s is set by us or by the connection.")
+        raise RefusedHeader("header_name_reserved", text % {"name": name}, name=name)
 
 
 def _folded(name: str) -> str:
@@ -57,8 +62,11 @@ def _check_value(name: str, value: str) -> None:
     if len(value) > MAX_VALUE_LENGTH or not re.fullmatch(r"[!-~]([\t -~]*[!-~])?", value):
         raise RefusedHeader(
             "header_value_invalid",
-            f"The value of {name} has to be 1 to {MAX_VALUE_LENGTH} visible ASCII characters"
-            " in one line, without a space at either end.",
+            _(
+                "The value of %(name)s has to be 1 to %(most)s visible ASCII characters"
+                " in one line, without a space at either end."
+            )
+            % {"name": name, "most": MAX_VALUE_LENGTH},
             name=name,
         )
 

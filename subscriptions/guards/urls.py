@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from django.utils.translation import gettext as _
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
@@ -102,47 +104,52 @@ def name_to_look_up(host: str) -> str:
 def check_as_public(*, scheme: str, port: int, policy: Policy) -> None:
     """The rules for hosts that no opened network covers."""
     if scheme != "https" and not policy.allow_http:
-        raise RefusedTarget("scheme_not_allowed", "The URL has to start with https://.")
+        raise RefusedTarget("scheme_not_allowed", _("The URL has to start with https://."))
     if port not in policy.allowed_ports:
-        raise RefusedTarget("port_not_allowed", f"The port has to be {_in_words(policy.allowed_ports)}.")
+        raise RefusedTarget(
+            "port_not_allowed", _("The port has to be %(ports)s.") % {"ports": _in_words(policy.allowed_ports)}
+        )
 
 
 def _in_words(ports: frozenset[int] | range) -> str:
     if isinstance(ports, range):
-        return f"from {min(ports)} to {max(ports)}"
-    return " or ".join(str(port) for port in sorted(ports))
+        return _("from %(lowest)s to %(highest)s") % {"lowest": min(ports), "highest": max(ports)}
+    return f" {_('or')} ".join(str(port) for port in sorted(ports))
 
 
 def _check_characters(url: str) -> None:
     if len(url) > MAX_URL_LENGTH:
-        raise RefusedTarget("url_too_long", f"The URL is longer than {MAX_URL_LENGTH} characters.")
+        text = _("The URL is longer than %(most)s characters.")
+        raise RefusedTarget("url_too_long", text % {"most": MAX_URL_LENGTH})
     if not url.isascii():
         raise RefusedTarget(
             "url_not_ascii",
-            "The URL has characters outside ASCII. Write the host in punycode (xn--…) and percent-encode the rest.",
+            _("The URL has characters outside ASCII. Write the host in punycode (xn--…) and percent-encode the rest."),
         )
     # Parsers disagree about every one of these: some drop them, some stop there, some read `\` as `/`.
     if re.search(r'[\x00-\x20\x7f"<>\\^`{|}]', url):
         raise RefusedTarget(
-            "url_invalid", "The URL has a space, a backslash or another character that must be percent-encoded."
+            "url_invalid", _("The URL has a space, a backslash or another character that must be percent-encoded.")
         )
     if re.search(r"%(?![0-9A-Fa-f]{2})", url):
-        raise RefusedTarget("url_invalid", "A % in the URL must be followed by two hexadecimal digits.")
+        raise RefusedTarget("url_invalid", _("A percent sign in the URL must be followed by two hexadecimal digits."))
 
 
 def _split(url: str, *, policy: Policy) -> tuple[str, str, str]:
     scheme, slashes, after = url.partition("://")
     scheme = scheme.lower()
     if not slashes or scheme not in {"http", "https"}:
-        plain = " or http://" if policy.allow_http else ""
-        raise RefusedTarget("scheme_not_allowed", f"The URL has to start with https://{plain}.")
+        either = _("The URL has to start with https:// or http://.")
+        raise RefusedTarget(
+            "scheme_not_allowed", either if policy.allow_http else _("The URL has to start with https://.")
+        )
     if "#" in after:
-        raise RefusedTarget("fragment_not_allowed", "Leave out the # and what follows it: it is never sent.")
+        raise RefusedTarget("fragment_not_allowed", _("Leave out the # and what follows it: it is never sent."))
     authority = re.split(r"[/?]", after, maxsplit=1)[0]
     if "@" in authority:
         raise RefusedTarget(
             "userinfo_not_allowed",
-            "Leave user and password out of the URL; a custom Authorization header carries them.",
+            _("Leave user and password out of the URL; a custom Authorization header carries them."),
         )
     return scheme, authority, after[len(authority) :]
 
@@ -155,7 +162,7 @@ def _split_authority(authority: str, *, default_port: int) -> tuple[str, int]:
     if port is None:
         return host, default_port
     if not re.fullmatch(r"[1-9][0-9]{0,4}", port) or int(port) not in ANY_PORT:
-        raise RefusedTarget("port_not_allowed", "The port has to be a plain number from 1 to 65535.")
+        raise RefusedTarget("port_not_allowed", _("The port has to be a plain number from 1 to 65535."))
     return host, int(port)
 
 
@@ -182,12 +189,13 @@ def _name(host: str) -> str:
 
 
 def _not_allowed() -> RefusedTarget:
-    return RefusedTarget("address_not_allowed", "We do not deliver to this host. Use one that is public.")
+    return RefusedTarget("address_not_allowed", _("We do not deliver to this host. Use one that is public."))
 
 
 def _invalid_host() -> RefusedTarget:
     return RefusedTarget(
-        "host_invalid", "The host has to be a DNS name, an IPv4 address such as 192.0.2.1 or an IPv6 one in brackets."
+        "host_invalid",
+        _("The host has to be a DNS name, an IPv4 address such as 192.0.2.1 or an IPv6 one in brackets."),
     )
 
 

@@ -4,6 +4,8 @@ import base64
 import binascii
 import re
 
+from django.utils.translation import gettext as _
+
 from subscriptions.models import SignatureScheme
 
 # What can be typed, copied and sent: letters, digits, signs and blanks of ASCII.
@@ -18,10 +20,10 @@ class UnfitSecret(Exception):
 
 def check_secret(secret: str, *, scheme: str) -> None:
     if not PRINTABLE.fullmatch(secret):
-        raise UnfitSecret("A secret has 16 to 256 printable characters of ASCII.")
+        raise UnfitSecret(_("A secret has 16 to 256 printable characters of ASCII."))
     if scheme == SignatureScheme.STANDARD and not _is_standard(secret):
         raise UnfitSecret(
-            "The scheme `standard` needs a secret of its own form: `whsec_` and the base64 of 24 to 64 bytes."
+            _("The scheme `standard` needs a secret of its own form: `whsec_` and the base64 of 24 to 64 bytes.")
         )
 
 

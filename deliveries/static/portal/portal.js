@@ -28,38 +28,86 @@
     }
   });
 
+  // ── Times that pass: "5 min ago", "in 23 h 59 min", in the words of the page ──
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const inWords = (seconds) => {
+    const words = JSON.parse(document.body.dataset.units), told = [];
+    let left = Math.round(seconds);
+    for (const [index, [, size]] of units.entries()) {
+      const count = Math.floor(left / size);
+      left -= count * size;
+      if (count || told.length) told.push(count ? `${count} ${words[index]}` : "");
+      if (told.length === 2) break;
+    }
+    return told.filter(Boolean).join(" ");
+  };
+  const pass = () => document.querySelectorAll("time[data-ago]").forEach((time) => {
+    const seconds = (Date.now() - new Date(time.dateTime).getTime()) / 1000;
+    if (!(Math.abs(seconds) >= 1)) return;
+    const { ago, ahead } = document.body.dataset;
+    const text = (seconds > 0 ? ago : ahead).replace("#", inWords(Math.abs(seconds)));
+    if (time.textContent !== text) time.textContent = text;
+  });
+  setInterval(() => { if (!document.hidden) pass(); }, 1000);
+
+  // ── Times that somebody types: shown and typed in the reader's zone, sent in UTC ──
+  const pad = (number) => String(number).padStart(2, "0");
+  const local = (at) => `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}T${pad(at.getHours())}:${pad(at.getMinutes())}`;
+  const typed = (root) => {
+    root.querySelectorAll("input[data-local]").forEach((input) => {
+      if (input.value) input.value = local(new Date(`${input.value}Z`));
+    });
+    root.querySelectorAll("[data-zone]").forEach((zone) => { zone.textContent = `(${Intl.DateTimeFormat().resolvedOptions().timeZone})`; });
+  };
+  document.addEventListener("formdata", (event) => event.target.querySelectorAll("input[data-local]").forEach((input) => {
+    if (input.value) event.formData.set(input.name, new Date(input.value).toISOString().slice(0, 16));
+  }));
+
   // ── Live parts: fetched again every few seconds while somebody looks, and left alone while somebody uses them ──
-  const live = () => document.querySelector("[data-live][data-every]");
+  const live = () => [...document.querySelectorAll("[data-live][data-every]")];
+  const sourceOf = (part) => part.dataset.from || location.href;
   let timer = null, rounds = 0;
   const MOST_ROUNDS = 900; // a page that is left open stops asking after an hour or so
   const inUse = (part) => !part.dataset.from && part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea, button, summary") || !part.dataset.from && part.querySelector("input:checked, details[data-keep][open]");
   const schedule = () => {
     clearTimeout(timer);
-    const part = live();
-    if (part && rounds < MOST_ROUNDS) timer = setTimeout(() => refresh(), Number(part.dataset.every) * 1000);
+    const parts = live();
+    if (parts.length && rounds < MOST_ROUNDS) timer = setTimeout(() => refresh(), Math.min(...parts.map((part) => Number(part.dataset.every))) * 1000);
   };
   // What says the same is left as it is, or screen readers would say it again and again.
-  const isSame = (part, fresh) => "state" in part.dataset && part.dataset.state === fresh.dataset.state;
+  const isSame = (part, fresh) => "state" in part.dataset ? part.dataset.state === fresh.dataset.state : part.dataset.seen === fresh.innerHTML;
   async function refresh(isSent = false) {
-    const part = live();
-    if (!part) return;
-    if (document.hidden || inUse(part)) return schedule();
+    const parts = live();
+    if (!parts.length) return;
+    if (document.hidden) return schedule();
     rounds += 1;
-    try {
-      const answer = await fetch(part.dataset.from || location.href, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
-      if (answer.ok && !answer.redirected) {
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-        if (fresh && !inUse(part) && (isSent || !isSame(part, fresh))) {
-          const active = part.contains(document.activeElement) ? document.activeElement : null;
-          part.replaceWith(fresh);
-          improve(fresh);
-          if (active?.matches("a")) fresh.querySelector(`a[href="${CSS.escape(active.getAttribute("href"))}"]`)?.focus();
-          if (isSent || active?.matches("button")) fresh.querySelector("button")?.focus();
-        }
-      }
-    } catch { /* The server may be restarting: the next round tells. */ }
+    for (const source of new Set(parts.map(sourceOf))) await refreshFrom(source, parts, isSent);
     schedule();
   }
+  async function refreshFrom(source, parts, isSent) {
+    const idle = parts.filter((part) => sourceOf(part) === source && !inUse(part));
+    if (!idle.length) return;
+    try {
+      const answer = await fetch(source, { headers: { "X-Requested-With": "fetch" }, credentials: "same-origin" });
+      if (!answer.ok || answer.redirected) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      idle.forEach((part) => {
+        const fresh = page.getElementById(part.id);
+        if (fresh && !inUse(part) && (isSent || !isSame(part, fresh))) replace(part, fresh, isSent);
+      });
+    } catch { /* The server may be restarting: the next round tells. */ }
+  }
+  const replace = (part, fresh, isSent) => {
+    const active = part.contains(document.activeElement) ? document.activeElement : null;
+    const open = [...part.querySelectorAll("details")].map((each) => each.open);
+    fresh.dataset.seen = fresh.innerHTML;
+    part.replaceWith(fresh);
+    improve(fresh);
+    const details = fresh.querySelectorAll("details");
+    if (details.length === open.length) details.forEach((each, index) => { each.open = open[index]; });
+    if (active?.matches("a")) fresh.querySelector(`a[href="${CSS.escape(active.getAttribute("href"))}"]`)?.focus();
+    if (isSent || active?.matches("button")) fresh.querySelector("button")?.focus();
+  };
 
   // ── A form that leaves its page as it is: what came of it shows in the live part around it ──
   document.addEventListener("submit", async (event) => {
@@ -147,6 +195,6 @@
     event.target.form.requestSubmit();
   });
 
-  const improve = (root) => { times(root); copiers(root); pickers(root); };
+  const improve = (root) => { times(root); pass(); copiers(root); pickers(root); typed(root); };
   document.addEventListener("DOMContentLoaded", () => { improve(document); schedule(); });
 })();

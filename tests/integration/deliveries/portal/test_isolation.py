@@ -53,13 +53,13 @@ POLICY = (
 )
 # The frame asks one question: whose session is this?
 QUERIES = {
-    "/portal/": 5,
+    "/portal/": 6,
     "/portal/signatures/": 2,
     "/portal/events/": 2,
     "/portal/events/{type}/": 3,
     "/portal/endpoints/check-url/": 1,
     "/portal/endpoints/new/": 2,
-    "/portal/endpoints/{endpoint}/": 11,
+    "/portal/endpoints/{endpoint}/": 12,
     "/portal/endpoints/{endpoint}/test/": 5,
     "/portal/endpoints/{endpoint}/verified/": 4,
     "/portal/tests/{test}/": 2,
@@ -69,17 +69,20 @@ QUERIES = {
     "/portal/keys/shown/{token}/": 4,
     "/portal/endpoints/{endpoint}/edit/": 3,
     "/portal/endpoints/{endpoint}/missed/": 6,
-    "/portal/deliveries/": 6,
+    "/portal/deliveries/": 7,
     "/portal/replays/": 2,
     "/portal/replays/new/": 5,
     "/portal/replays/{replay}/": 3,
     "/portal/endpoints/{endpoint}/secret/{token}/": 5,
-    "/portal/deliveries/{delivery}/": 4,
+    "/portal/deliveries/{delivery}/": 6,
 }
 
 
 def things(consumer: Consumer, count: int = 1) -> dict[str, str]:
     endpoint, deliveries = dead_letters(consumer, count, description=f"{consumer}'s hook")
+    for _ in range(count // 2):
+        dead_letters(consumer, 1)
+        keys.issue(role=Role.CONSUMER, consumer=consumer)
     check_up.run(endpoint, transport=answering(401))
     if not EventType.objects.filter(declared_at__isnull=False).exists():
         event_types.create(name="invoice.paid", versions=[{"api_version": "1", "schema": {"type": "object"}}])

@@ -150,7 +150,7 @@ def test_health_is_said_in_words(visitor: Client, acme: Consumer) -> None:
     endpoints.pause(paused)
 
     def titles() -> list[str]:
-        return [health.title for _, health, _ in visitor.get("/portal/").context["rows"]]
+        return [health.title for _, health, *_ in visitor.get("/portal/").context["rows"]]
 
     assert titles() == ["Working", "Failing", "Paused"]
     assert b"3 dead letters" in visitor.get("/portal/").content

@@ -8,7 +8,7 @@ from django.test import Client
 from deliveries import replay
 from deliveries.models import Delivery
 from deliveries.replaying.models import Replay
-from subscriptions import consumers
+from subscriptions import consumers, event_types
 from subscriptions.models import Consumer
 from tests.console import dead_letters
 from tests.portal import inside
@@ -166,3 +166,42 @@ def test_nobody_elses_delivery_fills_the_debugger(visitor: Client) -> None:
     _, [theirs] = dead_letters(consumers.create(uid="globex"), 1)
     filled = visitor.get("/portal/signatures/", {"delivery": theirs.public_id}).context["posted"]
     assert filled == {"headers": "", "body": "", "computed": "", "endpoint": ""}
+
+
+def test_a_search_finds_the_end_of_an_id_an_attempt_an_answer_a_type_and_a_key(visitor: Client, acme: Consumer) -> None:
+    _, [first, *_] = dead_letters(acme, 3)
+    attempt = first.attempts.get()
+    whole = first.public_id.removeprefix("dlv_")
+    for text in (
+        first.public_id[-8:], f"dlv_…{first.public_id[-6:]}", first.event.public_id[-8:].upper(), whole,
+        str(first.id), attempt.public_id,
+    ):  # fmt: skip
+        assert [row.id for row in listed(visitor, q=text)] == [first.id], text
+    event_types.create(name="invoice.paid")
+    for text in ("503", "Last answer: 503", "service unavailable", "invoice.paid"):
+        assert len(listed(visitor, q=text)) == 3, text
+    accept(acme, ordering_key="503")
+    assert [row.event.ordering_key for row in listed(visitor, q="503")] == ["503"]
+
+
+def test_a_search_finds_nothing_of_another_consumer(visitor: Client) -> None:
+    _, [theirs] = dead_letters(consumers.create(uid="globex"), 1)
+    for text in (theirs.public_id, theirs.public_id[-8:], theirs.event.public_id, theirs.attempts.get().public_id):
+        assert listed(visitor, q=text) == [], text
+
+
+def test_a_line_says_where_it_goes_where_there_are_several_endpoints(visitor: Client, acme: Consumer) -> None:
+    dead_letters(acme, 1)
+    other = new_endpoint(acme, url="https://other.receiver.test/hook")
+    accept(acme)
+
+    def urls(**query: str) -> set[str]:
+        return {line.url for line in visitor.get("/portal/deliveries/", query).context["lines"]}
+
+    assert urls() == {"receiver.test/hook", "other.receiver.test/hook"}
+    assert urls(endpoint=other.public_id) == {""}
+
+
+def test_a_time_that_was_typed_stays_in_the_form(visitor: Client) -> None:
+    page = visitor.get("/portal/deliveries/", {"since": "2026-01-31T12:00+01:00"}).content.decode()
+    assert 'value="2026-01-31T11:00"' in page

@@ -30,7 +30,7 @@ def visitor(acme: Consumer) -> Client:
 def said(visitor: Client, endpoint: Endpoint) -> tuple[str, str]:
     """The same in the list and on the endpoint's page."""
     health: Any = visitor.get(f"/portal/endpoints/{endpoint.public_id}/").context["health"]
-    [listed] = [each for found, each, _ in visitor.get("/portal/").context["rows"] if found.id == endpoint.id]
+    [listed] = [each for found, each, *_ in visitor.get("/portal/").context["rows"] if found.id == endpoint.id]
     assert listed == health
     return health.title, health.text
 
@@ -153,3 +153,29 @@ def test_attempts_whose_details_are_gone_are_not_denied(visitor: Client, acme: C
     page = visitor.get(f"/portal/deliveries/{delivery.public_id}/").content.decode()
     assert "No attempt yet" not in page
     assert "1 attempt, whose details are no longer kept." in page
+
+
+def test_a_failing_endpoint_says_how_its_newest_failure_ended_and_what_to_do(visitor: Client, acme: Consumer) -> None:
+    endpoint = failing(acme, 3)
+    accept(acme, 50)  # newer, and not attempted
+    page = visitor.get(f"/portal/endpoints/{endpoint.public_id}/")
+    cause = page.context["cause"]
+    assert (cause.outcome, cause.detail) == ("503 Service Unavailable", "")
+    assert cause.advice == "Your receiver failed on it: its own log of that moment says why. Fix it, then replay."
+    assert f"/portal/deliveries/{cause.delivery}/" in page.content.decode()
+    assert "503 Service Unavailable" in visitor.get("/portal/").content.decode()
+
+
+def test_a_working_endpoint_has_no_cause(visitor: Client, acme: Consumer) -> None:
+    endpoint = new_endpoint(acme)
+    assert visitor.get(f"/portal/endpoints/{endpoint.public_id}/").context["cause"] is None
+
+
+def test_deleting_says_everything_that_is_owed_also_what_is_due_later_or_behind_another(
+    visitor: Client, acme: Consumer
+) -> None:
+    endpoint = failing(acme, 3)  # tried again in a minute
+    ordered = new_endpoint(acme, ordered=True, event_types=["order.made"])
+    accept(acme, 4, type="order.made", ordering_key="one")
+    owed = [visitor.get(f"/portal/endpoints/{each.public_id}/").context["backlog"] for each in (endpoint, ordered)]
+    assert owed == [7, 4]
