@@ -103,7 +103,7 @@ LOCK_ENDPOINTS = """
 LOCK_LANES = """
     SELECT lane.endpoint_id, endpoint.max_in_flight, lane.opens_at, lane.failure_count, lane.failing_since,
         lane.last_failure_at, lane.breaker_open, lane.cooldown_seconds, lane.allowance, lane.warning_count,
-        lane.recovery_owed
+        lane.recovery_owed, lane.last_error_kind
     FROM subscriptions_lane lane
     JOIN subscriptions_endpoint endpoint ON endpoint.id = lane.endpoint_id
     WHERE lane.endpoint_id = ANY (%(endpoint_ids)s)
@@ -140,15 +140,15 @@ WRITE_LANES = """
     SET opens_at = given.opens_at, failure_count = given.failure_count, failing_since = given.failing_since,
         last_failure_at = given.last_failure_at, breaker_open = given.breaker_open,
         cooldown_seconds = given.cooldown_seconds, allowance = given.allowance, warning_count = given.warning_count,
-        recovery_owed = given.recovery_owed
+        recovery_owed = given.recovery_owed, last_error_kind = given.last_error_kind
     FROM unnest(
         %(endpoint_ids)s::uuid[], %(opens_ats)s::timestamptz[], %(failure_counts)s::int[],
         %(failing_sinces)s::timestamptz[], %(last_failure_ats)s::timestamptz[], %(breaker_opens)s::bool[],
         %(cooldowns)s::int[], %(allowances)s::int[], %(warning_counts)s::int[],
-        %(recoveries_owed)s::bool[]
+        %(recoveries_owed)s::bool[], %(last_error_kinds)s::text[]
     ) AS given (
         endpoint_id, opens_at, failure_count, failing_since, last_failure_at, breaker_open, cooldown_seconds,
-        allowance, warning_count, recovery_owed
+        allowance, warning_count, recovery_owed, last_error_kind
     )
     WHERE lane.endpoint_id = given.endpoint_id
 """
@@ -370,6 +370,7 @@ def _lane_columns(lanes: Sequence[EndpointHealth]) -> dict[str, list[Any]]:
         "allowances": [lane.allowance for lane in lanes],
         "warning_counts": [lane.warning_count for lane in lanes],
         "recoveries_owed": [lane.recovery_owed for lane in lanes],
+        "last_error_kinds": [lane.last_error_kind for lane in lanes],
     }
 
 

@@ -242,6 +242,7 @@ def forget_failures(endpoint: Endpoint) -> None:
         failure_count=0,
         failing_since=None,
         last_failure_at=None,
+        last_error_kind=None,
         breaker_open=False,
         cooldown_seconds=0,
         warning_count=0,

@@ -283,6 +283,8 @@ class Lane(models.Model):
     failure_count = models.PositiveIntegerField(default=0)
     failing_since = models.DateTimeField(null=True, blank=True)
     last_failure_at = models.DateTimeField(null=True, blank=True)
+    # How that one ended (an attempt's error kind), for lists of what fails; null where it is not known.
+    last_error_kind = models.CharField(max_length=32, null=True, blank=True)
     # Open: one probe at a time, each after a longer cool-down than the one before. The first 2xx closes it.
     breaker_open = models.BooleanField(default=False)
     cooldown_seconds = models.PositiveIntegerField(default=0)

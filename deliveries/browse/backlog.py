@@ -36,7 +36,7 @@ class WaitReason(StrEnum):
 # Nothing goes out for these until something changes; for all others it is a matter of time.
 PARKED = (WaitReason.HELD, WaitReason.PAUSED, WaitReason.DISABLED, WaitReason.FAILING, WaitReason.ASKED_TO_WAIT)
 
-READ_BACKLOG = f"""
+FIND_OWED = f"""
     WITH RECURSIVE found AS (
         (
             SELECT endpoint_id FROM deliveries_delivery
@@ -51,11 +51,16 @@ READ_BACKLOG = f"""
         FROM found WHERE found.endpoint_id IS NOT NULL
     ), owed AS (
         SELECT endpoint_id AS id FROM found WHERE endpoint_id IS NOT NULL LIMIT %(endpoints)s
-    ), share AS MATERIALIZED (
-        SELECT greatest(1000, %(up_to)s / greatest(1, count(*))) AS up_to FROM owed
     )
 """
 """The endpoints that are owed something, found by skipping through the index of due deliveries."""
+
+READ_BACKLOG = f"""
+    {FIND_OWED}, share AS MATERIALIZED (
+        SELECT greatest(1000, %(up_to)s / greatest(1, count(*))) AS up_to FROM owed
+    )
+"""
+"""With how far each of them is counted."""
 
 READ_ONE = """
     WITH owed AS (SELECT unnest(%(ids)s::uuid[]) AS id), share AS MATERIALIZED (SELECT %(up_to)s AS up_to)
@@ -172,6 +177,12 @@ def read_owed(endpoint_id: UUID, *, up_to: int) -> Owed | None:
     """One endpoint's; None for a deleted one."""
     rows = fetch(READ_ONE + READ_WAITS, {"ids": [endpoint_id], "up_to": up_to})
     return _owed(rows[0]) if rows else None
+
+
+def read_owed_of(endpoint_ids: Sequence[UUID], *, up_to: int) -> dict[UUID, Owed]:
+    """Of a page of endpoints."""
+    rows = fetch(READ_ONE + READ_WAITS, {"ids": list(endpoint_ids), "up_to": up_to}) if endpoint_ids else []
+    return {owed.endpoint_id: owed for owed in map(_owed, rows)}
 
 
 def _owed(row: tuple[object, ...]) -> Owed:

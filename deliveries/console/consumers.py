@@ -8,10 +8,12 @@ from django.urls import reverse
 
 from deliveries.browse.causes import causes
 from deliveries.browse.filter import Filter
+from deliveries.console.endpoint_list import list_rows
 from deliveries.console.page import actor_of, back_to, first_error, missing, render, why_of
 from deliveries.health.models import Hold
 from deliveries.models import Event
 from deliveries.pages import chart, keyset
+from deliveries.sql import clock
 from deliveries.statistics import figures
 from subscriptions import consumers, ids
 from subscriptions.actions import consumers as actions
@@ -53,7 +55,7 @@ def show(request: HttpRequest, public_id: str) -> HttpResponse:
         p99=total.latency(0.99),
         traffic=chart.traffic(entries, span),
         times=chart.times(entries, span, of="latency"),
-        endpoints=living.order_by("id")[:200],
+        endpoints=list_rows(living.order_by("id")[:200], span=span, now=clock.now()),
         keys=ApiKey.objects.filter(consumer=consumer).order_by("-id")[:50],
         newest=Event.objects.filter(consumer=consumer).defer("body").order_by("-xid", "-id")[:10],
         held=Hold.objects.filter(consumer=consumer).first(),

@@ -1,4 +1,4 @@
-"""Endpoints: all of them, and one with its health, its limits, its failures, and what can be done about them."""
+"""One endpoint, with its health, its limits, its failures, and what can be done about them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,10 +22,10 @@ from deliveries.console.page import actor_of, back_to, missing, render, visitor,
 from deliveries.endpoint_tests import check_up, test_event
 from deliveries.health.models import Hold, NoticeKind
 from deliveries.models import Delivery
-from deliveries.pages import chart, keyset, story
+from deliveries.pages import chart, story
 from deliveries.statistics import figures
-from subscriptions import consumers, endpoints, ids
-from subscriptions.models import AuditEntry, Endpoint, EndpointStatus
+from subscriptions import endpoints, ids
+from subscriptions.models import AuditEntry, Endpoint
 from subscriptions.secrets import handover
 
 COUNTED_UP_TO = 10_000
@@ -48,32 +48,6 @@ ACTIONS: dict[str, tuple[Callable[..., None], str, bool]] = {
     "disable": (actions.disable, "Disabled. What it is owed stays parked.", True),
     "probe": (actions.probe_now, "A probe may go out now; its answer shows here in a moment.", False),
 }
-
-
-def index(request: HttpRequest) -> HttpResponse:
-    name, status, text = (request.GET.get(key, "").strip() for key in ("consumer", "status", "q"))
-    consumer = consumers.find(name) if name else None
-    rows = Endpoint.objects.select_related("consumer", "lane").filter(deleted_at__isnull=True)
-    if consumer is not None:
-        rows = rows.filter(consumer=consumer)
-    if status == "failing":
-        rows = rows.filter(lane__failure_count__gt=0)
-    elif status in EndpointStatus.values:
-        rows = rows.filter(status=status)
-    if text:
-        rows = rows.filter(Q(url__icontains=text) | Q(description__icontains=text))
-    return render(
-        request,
-        "endpoints.html",
-        title="Endpoints",
-        page=keyset.page(request, rows),
-        consumer=name,
-        chosen=status,
-        statuses=["failing", *EndpointStatus.values],
-        q=text,
-        now=timezone.now(),
-        problem=f"There is no consumer {name}." if name and consumer is None else "",
-    )
 
 
 def show(request: HttpRequest, public_id: str) -> HttpResponse:

@@ -23,6 +23,7 @@ from deliveries.console import (
     consumers,
     dead_letters,
     deliveries,
+    endpoint_list,
     endpoints,
     event_types,
     events,
@@ -85,7 +86,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("events/", self._page(events.index), name="events"),
             path("events/<uuid:event_id>/", self._page(events.show), name="event"),
             path("events/<uuid:event_id>/resend/", self._action(events.resend), name="event-resend"),
-            path("endpoints/", self._page(endpoints.index), name="endpoints"),
+            path("endpoints/", self._page(endpoint_list.index), name="endpoints"),
             path("endpoints/<str:public_id>/", self._page(endpoints.show), name="endpoint"),
             path(
                 "endpoints/<str:public_id>/secret/<str:token>/", self._page(secrets.show_secret), name="endpoint-secret"

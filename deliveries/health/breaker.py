@@ -42,6 +42,7 @@ class EndpointHealth:
     allowance: int | None
     warning_count: int
     recovery_owed: bool
+    last_error_kind: str | None = None
 
     @property
     def is_well(self) -> bool:
@@ -57,6 +58,8 @@ class Signal(NamedTuple):
     pause: timedelta | None = None
     # The receiver wants nothing more.
     disable_reason: str | None = None
+    # How a failed one ended.
+    error_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def judge(lane: EndpointHealth, signals: Iterable[Signal], *, breaker: Breaker, 
     for signal in signals:
         was_open, owed_recovery = lane.breaker_open, lane.recovery_owed
         if signal.succeeded is not None:
-            lane = _after_success(lane) if signal.succeeded else _after_failure(lane, breaker=breaker, now=now)
+            lane = _after_success(lane) if signal.succeeded else _after_failure(lane, signal, breaker=breaker, now=now)
         if signal.pause is not None:
             lane = replace(lane, opens_at=max(lane.opens_at, now + signal.pause))
         if lane.breaker_open and not was_open:
@@ -94,7 +97,12 @@ def read_signal(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> Signa
         # It refuses one message for good, and is well enough to say so. A pause counts if it asks for one by name.
         return Signal(succeeded=None, pause=facts.retry_after - now) if facts.retry_after else None
     succeeded = isinstance(verdict, retry.Delivered)
-    return Signal(succeeded=succeeded, pause=_pause(facts, verdict, now=now), disable_reason=retry.disables(facts))
+    return Signal(
+        succeeded=succeeded,
+        pause=_pause(facts, verdict, now=now),
+        disable_reason=retry.disables(facts),
+        error_kind=None if succeeded else facts.error_kind or f"http_{facts.status_code}",
+    )
 
 
 def _pause(facts: Facts, verdict: retry.Verdict, *, now: datetime) -> timedelta | None:
@@ -116,6 +124,7 @@ def _after_success(lane: EndpointHealth) -> EndpointHealth:
         failure_count=0,
         failing_since=None,
         last_failure_at=None,
+        last_error_kind=None,
         breaker_open=False,
         cooldown_seconds=0,
         allowance=allowance,
@@ -124,12 +133,13 @@ def _after_success(lane: EndpointHealth) -> EndpointHealth:
     )
 
 
-def _after_failure(lane: EndpointHealth, *, breaker: Breaker, now: datetime) -> EndpointHealth:
+def _after_failure(lane: EndpointHealth, signal: Signal, *, breaker: Breaker, now: datetime) -> EndpointHealth:
     lane = replace(
         lane,
         failure_count=lane.failure_count + 1,
         failing_since=lane.failing_since or now,
         last_failure_at=now,
+        last_error_kind=signal.error_kind,
     )
     if lane.breaker_open and lane.opens_at > now:
         # One of those still in flight when the breaker opened: it says nothing new.

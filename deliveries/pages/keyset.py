@@ -1,6 +1,9 @@
 """Lists that stay fast however long they are: a page begins after an id, never at an offset, and nobody counts."""
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, isnan
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -27,6 +30,8 @@ class ListPage(Generic[M]):
     older: str | None
     # Only so many rows were looked at, and there are more beyond: `older` (or `newer`) looks further.
     looked_at: int | None = None
+    # Sorted by a figure: `older` leads further down, and `newer` up.
+    is_ranked: bool = False
 
 
 def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int = PAGE) -> ListPage[M]:
@@ -39,6 +44,34 @@ def page(request: HttpRequest, rows: QuerySet[M], *, key: str = "id", size: int 
         newer=_query(request, after=getattr(shown[0], key)) if shown and found.more_newer else None,
         older=_query(request, before=getattr(shown[-1], key)) if shown and found.more_older else None,
     )
+
+
+def ranked(request: HttpRequest, rows: QuerySet[M], ranks: Mapping[UUID, float], *, size: int = PAGE) -> ListPage[M]:
+    """Lowest rank first, those without one last. A page begins after a rank and an id: ranks may change meanwhile."""
+    places = sorted((ranks.get(row_id, inf), row_id) for row_id in rows.values_list("id", flat=True))
+    before, after = _rank(request, "before"), _rank(request, "after")
+    if after is not None:
+        end = bisect_left(places, after)
+        shown = places[max(0, end - size) : end]
+    else:
+        start = bisect_right(places, before) if before is not None else 0
+        shown = places[start : start + size]
+    found = rows.in_bulk([row_id for _, row_id in shown])
+    return ListPage(
+        rows=[found[row_id] for _, row_id in shown if row_id in found],
+        newer=_query(request, after="{}~{}".format(*shown[0])) if shown and shown[0] > places[0] else None,
+        older=_query(request, before="{}~{}".format(*shown[-1])) if shown and shown[-1] < places[-1] else None,
+        is_ranked=True,
+    )
+
+
+def _rank(request: HttpRequest, name: str) -> tuple[float, UUID] | None:
+    rank, _, row_id = request.GET.get(name, "").partition("~")
+    try:
+        place = (float(rank), UUID(row_id))
+    except ValueError:
+        return None
+    return None if isnan(place[0]) else place
 
 
 def deliveries(request: HttpRequest, wanted: Filter, *, size: int = PAGE) -> ListPage[Delivery]:

@@ -12,7 +12,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from deliveries.browse import words
+from deliveries.console.failing import Failing
+from deliveries.console.failing import failing as words_of_failing
 from subscriptions import ids
+from subscriptions.models import Endpoint
 
 register = template.Library()
 
@@ -48,6 +51,17 @@ def action(
     return context.template.engine.get_template("console/action.html").render(context.new(values))
 
 
+@register.simple_tag(takes_context=True)
+def sorted_by(context: Context, sort: str) -> str:
+    """This page sorted by something else, from the top; by nothing for an empty one."""
+    query = context["request"].GET.copy()
+    for name in ("before", "after", "sort"):
+        query.pop(name, None)
+    if sort:
+        query["sort"] = sort
+    return f"?{query.urlencode()}"
+
+
 _STATE_TONES = {
     "delivered": "good", "active": "good", "done": "good", "recovered": "good", "breaker_closed": "good",
     "resumed": "good", "dead": "bad", "disabled": "bad", "breaker_opened": "bad", "last_warning": "bad",
@@ -72,6 +86,11 @@ def ago(at: datetime | None) -> str | SafeString:
 @register.filter
 def moment(at: datetime | None) -> str:
     return "–" if at is None else at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+@register.filter
+def failing(endpoint: Endpoint) -> Failing | None:
+    return words_of_failing(endpoint, now=timezone.now())
 
 
 @register.filter

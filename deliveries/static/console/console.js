@@ -27,13 +27,21 @@
   // Whoever stands on a link or a button in it stands there afterwards; what was opened stays open.
   const places = "a, button, input, select, summary";
   function replace(part, fresh) {
-    const at = [...part.querySelectorAll(places)].indexOf(document.activeElement);
+    const at = standing(part);
     const open = [...part.querySelectorAll("details")].map((each) => each.open);
     part.replaceWith(fresh);
     label(fresh);
     hide();
     fresh.querySelectorAll("details").forEach((each, index) => { if (open[index]) each.open = true; });
-    if (at >= 0) fresh.querySelectorAll(places)[at]?.focus({ preventScroll: true });
+    if (at) [...fresh.querySelectorAll(places)].filter((each) => named(each) === at.name)[at.nth]?.focus({ preventScroll: true });
+  }
+  // A row may have come or gone before it, so a place is known by what it does, and its number among those that do the same.
+  const named = (place) => [place.tagName, place.id, place.getAttribute("href"), place.name, place.dataset.opens].join("|");
+  function standing(part) {
+    const active = document.activeElement;
+    if (!active || !part.contains(active) || !active.matches(places)) return null;
+    const name = named(active);
+    return { name, nth: [...part.querySelectorAll(places)].filter((each) => named(each) === name).indexOf(active) };
   }
 
   // ── Tables: each cell knows its column, for phones, where a row is a card ──

@@ -265,29 +265,31 @@ def test_w18_a_2xx_that_says_abort_is_a_success() -> None:
 
 def test_a_2xx_is_a_success_and_a_500_a_failure() -> None:
     assert signal_of(204) == SUCCESS
-    assert signal_of(500) == FAILURE
-    assert signal_of(None, "read_timeout") == FAILURE
+    assert signal_of(500) == FAILURE._replace(error_kind="http_500")
+    assert signal_of(None, "read_timeout") == FAILURE._replace(error_kind="read_timeout")
 
 
 @pytest.mark.parametrize("status_code", [429, 502, 503, 504])
 def test_a_busy_receiver_is_left_alone_for_half_a_minute_at_most(status_code: int) -> None:
-    assert signal_of(status_code) == Signal(succeeded=False, pause=timedelta(seconds=30))
+    failed = Signal(succeeded=False, pause=timedelta(seconds=30), error_kind=f"http_{status_code}")
+    assert signal_of(status_code) == failed
 
 
 def test_a_busy_receiver_is_left_alone_no_longer_than_its_own_delivery_waits() -> None:
     signal = read_signal(Facts(status_code=503, error_kind=None), RetryAt(at(5)), now=NOW)
 
-    assert signal == Signal(succeeded=False, pause=timedelta(seconds=5))
+    assert signal == Signal(succeeded=False, pause=timedelta(seconds=5), error_kind="http_503")
 
 
 def test_a_busy_receiver_is_left_alone_although_its_delivery_is_dead() -> None:
     signal = read_signal(Facts(status_code=503, error_kind=None), Dead("attempts_exhausted"), now=NOW)
 
-    assert signal == Signal(succeeded=False, pause=timedelta(seconds=30))
+    assert signal == Signal(succeeded=False, pause=timedelta(seconds=30), error_kind="http_503")
 
 
 def test_w09_a_retry_after_is_the_pause() -> None:
-    assert signal_of(503, retry_after=at(7200)) == Signal(succeeded=False, pause=timedelta(hours=2))
+    failed = Signal(succeeded=False, pause=timedelta(hours=2), error_kind="http_503")
+    assert signal_of(503, retry_after=at(7200)) == failed
 
 
 # ── over time ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,3 +372,13 @@ class AnyLife(RuleBasedStateMachine):
 
 TestAnyLife = AnyLife.TestCase
 TestAnyLife.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+# ── what failed last ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_last_failure_is_remembered_by_its_kind_until_a_success() -> None:
+    refused, silent = (Signal(succeeded=False, error_kind=kind) for kind in ("http_401", "read_timeout"))
+    assert after(WELL, refused).last_error_kind == "http_401"
+    assert after(WELL, refused, silent).last_error_kind == "read_timeout"
+    assert after(WELL, refused, silent, SUCCESS).last_error_kind is None
