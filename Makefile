@@ -16,6 +16,9 @@ STACKS := --numprocesses 2 --dist worksteal
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--python-version 3.11 pyproject.toml
 
+# Everything optional: nobody can add to an image.
+IMAGE := --extra sso --extra tracing --extra sentry
+
 # What the transport is made of, and the tests of the transport.
 NEWEST := aiohttp httpx uvloop
 TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py tests/integration/deliveries/pump \
@@ -127,9 +130,9 @@ client-package: $(VENV)/.installed-dev ## build the Python client, try it in emp
 
 lock: ## resolve pyproject.toml into locks/ anew (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
-	$(LOCK) --extra sso -o locks/runtime.txt
+	$(LOCK) $(IMAGE) -o locks/runtime.txt
 	$(LOCK) --extra sso --extra local -o locks/local.txt
-	$(LOCK) --extra sso --extra local --extra dev -o locks/dev.txt
+	$(LOCK) $(IMAGE) --extra local --extra dev -o locks/dev.txt
 
 audit-deps: $(VENV)/.installed-dev ## known vulnerabilities of what is installed, where an advisory service answers
 	@exec $(RUN) .ci/audit_deps.py

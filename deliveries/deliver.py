@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import httpx
@@ -33,6 +33,11 @@ from deliveries.pump.settler import UnwrittenOutcomes
 from deliveries.pump.slots import Slots
 from subscriptions import ids
 from subscriptions.process import fail_points
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from deliveries.tracing.attempts import Traces
 
 # The last few free slots wait so long at most for others, before they are claimed for (seconds).
 _GATHER_SLOTS = 0.1
@@ -87,11 +92,14 @@ class Pump:
         bell_client: "redis.asyncio.Redis",
         transport: httpx.AsyncBaseTransport,
         options: PumpOptions,
+        traces: "Traces | None" = None,
     ) -> None:
         self._pool = pool
         self._listener = Listener(bell_client, sweep_seconds=options.sweep_seconds)
         self._transport = transport
         self._options = options
+        # None while tracing is off.
+        self._traces = traces
         self._lease_id = ids.new_uuid()
         self._stopping = asyncio.Event()
         self._slots = Slots(options.concurrency)
@@ -189,6 +197,7 @@ class Pump:
                 self._claimable.clear()
                 await self._claimable.wait()
                 continue
+            begun = time.monotonic()
             try:
                 async with borrow(self._pool) as connection:
                     claimed = await claim(
@@ -212,7 +221,7 @@ class Pump:
                 await insist(self._pool, self._renew_lease)
                 self._make_ready(turn.endpoint_ids)
                 continue
-            self._start(claimed.deliveries)
+            self._start(claimed.deliveries, claim_seconds=time.monotonic() - begun)
             passed_over = self._turns.over(turn, claimed)
             self._note_room()
             if self._is_awaited():
@@ -260,12 +269,13 @@ class Pump:
             self._handed_on_at = now
             self._begin(self._listener.hand_on(list(islice(waiting, PER_CLAIM))))
 
-    def _start(self, deliveries: Sequence[Claimed]) -> None:
+    def _start(self, deliveries: Sequence[Claimed], *, claim_seconds: float) -> None:
         self._slots.take(deliveries)
         if deliveries:
             self._busy_at = time.monotonic()
+        span = self._traces.claimed(deliveries, seconds=claim_seconds) if self._traces else None
         for delivery in deliveries:
-            self._begin(self._attempt(delivery))
+            self._begin(self._attempt(delivery, span))
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -298,15 +308,18 @@ class Pump:
         else:
             self._roomy.clear()
 
-    async def _attempt(self, delivery: Claimed) -> None:
+    async def _attempt(self, delivery: Claimed, claim_span: "Span | None") -> None:
+        trace = self._traces.attempt(delivery, claim_span) if self._traces else None
         outcome = await attempt(
-            delivery,
+            trace.delivery if trace else delivery,
             transport=self._transport,
             schedule=self._options.schedule,
             user_agent=self._options.user_agent,
             is_well=self._outcomes.is_well,
             clock_ahead=self._clock_ahead,
         )
+        if trace:
+            trace.end(outcome)
         if outcome.error_kind == SHORTAGE:
             self._slow_down(outcome.error_detail or "")
         self._outcomes.add(delivery, outcome, is_awaited=delivery.endpoint_id in self._turns.full)

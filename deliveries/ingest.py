@@ -211,6 +211,7 @@ def _accepted_one(request_id: str | None, event: Stored) -> dict[str, Any]:
         "event_type": event.type,
         "deliveries": event.delivery_count,
         "request_id": request_id,
+        **_trace_id(event),
     }
 
 
@@ -223,7 +224,13 @@ def _accepted_many(request_id: str | None, events: Sequence[Stored]) -> dict[str
         "event_types": sorted({event.type for event in events}),
         "deliveries": sum(event.delivery_count for event in events),
         "request_id": request_id,
+        **_trace_id(events[0]),
     }
+
+
+def _trace_id(event: Stored) -> dict[str, str]:
+    """As its `traceparent` says, if it came with one."""
+    return {"trace_id": event.traceparent[3:35]} if event.traceparent else {}
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import psycopg
@@ -32,6 +32,9 @@ from deliveries.sql import clock
 from deliveries.statistics import rollup, totals
 from deliveries.upkeep import announce, heartbeat, mail, overdue, retention
 from subscriptions.guards.targets import policy
+
+if TYPE_CHECKING:
+    from deliveries.tracing.attempts import Traces
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +209,11 @@ class Engine:
         if self._kept is None:
             self._kept = _keep()
         pump = Pump(
-            pool=self._kept.pool, bell_client=self._kept.bell_client, transport=self._kept.transport, options=options()
+            pool=self._kept.pool,
+            bell_client=self._kept.bell_client,
+            transport=self._kept.transport,
+            options=options(),
+            traces=self._kept.traces,
         )
         with self._lock:
             if self._stopping:
@@ -231,6 +238,7 @@ class _Kept:
     pool: Pool
     bell_client: Any
     transport: GuardedTransport
+    traces: "Traces | None"
 
 
 def _keep() -> _Kept:
@@ -246,7 +254,16 @@ def _keep() -> _Kept:
         # How long each question may take, the listener says (pump/listener.py).
         bell_client=redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=2),
         transport=GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None),
+        traces=_traces(),
     )
+
+
+def _traces() -> "Traces | None":
+    if not settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+        return None
+    from deliveries.tracing.attempts import of_this_process
+
+    return of_this_process()
 
 
 def options() -> PumpOptions:

@@ -54,9 +54,11 @@ def _log_as_django_does(**_: Any) -> None:
 @celeryd_init.connect
 @beat_init.connect
 def _refuse_nonsense(**_: Any) -> None:
+    from webhooks_platform import error_reports
     from webhooks_platform.checks import refuse_nonsense
 
     refuse_nonsense()
+    error_reports.start()
 
 
 @task_prerun.connect

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from ipaddress import ip_network
 from typing import Any
 
@@ -212,6 +213,23 @@ def _metrics_token() -> Iterator[Finding]:
         )
 
 
+def _extras() -> Iterator[Finding]:
+    wanted = {
+        "tracing": ("OTEL_EXPORTER_OTLP_ENDPOINT", "opentelemetry.exporter.otlp.proto.http"),
+        "sentry": ("SENTRY_DSN", "sentry_sdk"),
+    }
+    for extra, (setting, package) in wanted.items():
+        if getattr(settings, setting) and not _is_installed(package):
+            yield f"{setting} is set, but what it needs is not installed.", f"Install the extra `{extra}`, or unset it."
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # nor is what it is a part of
+        return False
+
+
 _CHECKS: dict[str, Check] = {
     "E001": _secret_key,
     "E002": _encryption_keys,
@@ -224,5 +242,6 @@ _CHECKS: dict[str, Check] = {
     "E009": _fail_points,
     "E011": _metrics_token,
     "E012": _public_url,
+    "E013": _extras,
 }
 _CHECKS_OF_PAGES: dict[str, Check] = {"E010": _portal}

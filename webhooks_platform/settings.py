@@ -439,6 +439,16 @@ METRICS_CACHE_SECONDS = env.float("METRICS_CACHE_SECONDS", default=1)
 # Deliveries of a state are counted one by one up to here; above, PostgreSQL's own estimate is shown.
 METRICS_COUNT_UP_TO = env.int("METRICS_COUNT_UP_TO", default=100_000)
 
+# ── Traces and error reports ─────────────────────────────────────────────────────────────────────────────────────────
+
+# An OpenTelemetry collector that takes OTLP over HTTP, like http://collector:4318. Empty: no traces. Other variables of
+# OpenTelemetry's SDK count, too: OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS, OTEL_BSP_MAX_QUEUE_SIZE and so on.
+OTEL_EXPORTER_OTLP_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+OTEL_SERVICE_NAME = env.str("OTEL_SERVICE_NAME", default="webhooks-platform")
+# Where errors are reported to Sentry: never payloads, secrets or what an exception says. Empty: nowhere.
+SENTRY_DSN = env.str("SENTRY_DSN", default="")
+SENTRY_ENVIRONMENT = env.str("SENTRY_ENVIRONMENT", default="production")
+
 # ── Logs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # `json`: one object per line. `text`: for people.

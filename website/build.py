@@ -30,6 +30,7 @@ CHAPTERS = {
         "runbooks",
         "metrics",
         "logs",
+        "traces",
         "limits",
         "security",
         "moving",

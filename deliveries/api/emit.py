@@ -2,6 +2,7 @@
 that answers before Django (answer_before_django.py)."""
 
 from collections.abc import Callable, MutableMapping, Sequence
+from functools import wraps
 from typing import Any
 
 import orjson
@@ -24,11 +25,26 @@ from subscriptions.idempotency import StoredAnswer
 FAILED = "webhooks.emit_failed"
 # Where it says that events were accepted, and that this is logged.
 OWN_LINE = "webhooks.own_log_line"
+# Where it carries its span, while it is traced (deliveries/tracing/requests.py).
+TRACE = "webhooks.trace"
 
 Environ = MutableMapping[str, Any]
 EmitBody = Callable[[Environ, Caller, Any], StoredAnswer]
 
 
+def _traced(emit: EmitBody) -> EmitBody:
+    @wraps(emit)
+    def traced(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
+        trace = environ.get(TRACE)
+        if trace is None:
+            return emit(environ, caller, body)
+        with trace.accepting(environ):
+            return emit(environ, caller, body)
+
+    return traced
+
+
+@_traced
 def emit_one(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
     new = read_event(body, traceparent=read_traceparent(environ.get("HTTP_TRACEPARENT")))
     if isinstance(new, Problem):
@@ -45,6 +61,7 @@ def emit_one(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
     return _answer(environ, caller, body, [new], present)
 
 
+@_traced
 def emit_batch(environ: Environ, caller: Caller, body: Any) -> StoredAnswer:
     items = body.get("events")
     if not isinstance(items, list) or not 1 <= len(items) <= settings.MAX_BATCH_EVENTS:

@@ -213,6 +213,7 @@ def _log(batch: Batch, moved: set[tuple[UUID, int]]) -> None:
 
 
 def _line(delivery: Claimed, outcome: Outcome, moved: set[tuple[UUID, int]]) -> dict[str, Any]:
+    trace = {"trace_id": delivery.traceparent[3:35]} if delivery.traceparent else {}
     return {
         "delivery": ids.show("dlv", delivery.id),
         "event": delivery.producer_id or ids.show("evt", delivery.event_id),
@@ -224,4 +225,5 @@ def _line(delivery: Claimed, outcome: Outcome, moved: set[tuple[UUID, int]]) -> 
         "duration_ms": outcome.duration_ms,
         "verdict": type(outcome.verdict).__name__,
         "fenced": (delivery.id, delivery.number) not in moved,
+        **trace,
     }

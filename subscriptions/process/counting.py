@@ -5,12 +5,13 @@ what it counted in the last second; one that ends in order loses nothing. The ap
 (`write_with`); until then nothing is kept.
 """
 
-import atexit
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+
+from subscriptions.process.ending import at_end
 
 # How long counts stay in memory (seconds).
 FLUSH_SECONDS = 1.0
@@ -76,5 +77,5 @@ def _process() -> Counting:
             counting.flush()
 
     threading.Thread(target=run, name="counts", daemon=True).start()
-    atexit.register(counting.flush)
+    at_end(counting.flush)
     return counting
