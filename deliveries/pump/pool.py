@@ -33,6 +33,7 @@ class Pool:
         self._free = asyncio.Semaphore(size)
         # The one used last is used next.
         self._idle: list[tuple[psycopg.AsyncConnection, float]] = []
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,7 +44,8 @@ class Pool:
         await self.close()
 
     async def close(self) -> None:
-        """Closes those that are idle; nobody may be using the others."""
+        """Closes those that are idle now, and the others as they come back."""
+        self._is_closed = True
         while self._idle:
             await self._idle.pop()[0].close()
 
@@ -78,7 +80,7 @@ class Pool:
 
     async def _take_back(self, connection: psycopg.AsyncConnection, made_at: float) -> None:
         is_clean = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        if is_clean and time.monotonic() - made_at < _LIFETIME_SECONDS:
+        if not self._is_closed and is_clean and time.monotonic() - made_at < _LIFETIME_SECONDS:
             self._idle.append((connection, made_at))
         else:
             await connection.close()

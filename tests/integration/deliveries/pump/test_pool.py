@@ -45,6 +45,19 @@ def test_after_an_outage_of_any_length_the_first_who_asks_has_a_connection(own_p
     asyncio.run(main())
 
 
+def test_a_connection_that_comes_back_after_the_pool_was_closed_is_closed(own_postgres: OwnPostgres) -> None:
+    """Regression: a statement that was cancelled as its pump ended gave its connection back to a pool nobody had."""
+
+    async def main() -> bool:
+        async with asyncio.timeout(60):
+            pool = pool_for(own_postgres.url)
+            async with pool.connection() as own:
+                await pool.close()
+            return own.closed
+
+    assert asyncio.run(main())
+
+
 def test_who_insists_tries_again_at_an_even_pace_and_goes_on_when_the_server_is_back(own_postgres: OwnPostgres) -> None:
     async def main() -> None:
         tries = 0
