@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import redis
 from amqp.exceptions import PreconditionFailed
 from celery import Celery
 from kombu import Connection, Consumer, Producer, Queue
@@ -85,15 +86,23 @@ def test_rabbitmq_killed_and_restarted_under_load_loses_nothing(
     assert set(arrived) == set(emitter.accepted)
 
 
-def test_messages_that_no_worker_takes_end_by_themselves_and_are_not_written_to_disk(
-    own_rabbitmq: RunningServer,
+def test_rings_share_a_message_which_ends_by_itself_and_is_not_written_to_disk(
+    own_rabbitmq: RunningServer, redis_client: "redis.Redis"
 ) -> None:
-    ask = "import django; django.setup(); from deliveries import bell; bell.ask_for_pump()"
+    ask = """if True:
+        import django
+        django.setup()
+        from deliveries import bell
+        from subscriptions import ids
+        for _ in range(3):
+            bell.ring_now([ids.new_uuid()], client=bell.connect())
+    """
     env = {**os.environ, "CELERY_BROKER_URL": own_rabbitmq.url}
-    subprocess.run([sys.executable, "-c", ask], cwd=BASE_DIR, env=env, check=True)
+    subprocess.run([sys.executable, "-W", "ignore::RuntimeWarning", "-c", ask], cwd=BASE_DIR, env=env, check=True)
     with Connection(own_rabbitmq.url) as connection:
         channel: Any = connection.default_channel
         message = channel.basic_get("deliveries")
+        assert channel.basic_get("deliveries") is None
     assert message.properties["expiration"] == "60000"
     assert message.properties["delivery_mode"] == 1
 
