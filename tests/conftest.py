@@ -13,7 +13,7 @@ import redis.asyncio
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpResponse
-from django.test import Client
+from django.test import Client, TransactionTestCase
 from django.test.client import ClientHandler
 
 from deliveries import bell, sweep, tasks
@@ -29,6 +29,7 @@ from subscriptions.limits.optional_redis import quick_redis
 from subscriptions.models import Consumer, Role
 from subscriptions.process import counting
 from tests import described
+from tests.empty_tables import empty_tables
 from tests.receiver import Receiver, running_receiver
 
 
@@ -92,6 +93,13 @@ def _answers_are_as_described(_answers_are_compared: None) -> Iterator[None]:
     described.mismatches.clear()
     yield
     assert described.mismatches == []
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _tables_are_emptied_quickly() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
