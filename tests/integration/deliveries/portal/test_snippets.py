@@ -1,4 +1,7 @@
-"""The receivers that the portal hands out, run as they are against live deliveries: both schemes, in a rotation."""
+"""The receivers that the portal hands out, run as they are against live deliveries: both schemes, in a rotation.
+
+Of C#, what verifies is compiled and run by Mono behind a listener of the test's; the lines for ASP.NET are not.
+"""
 
 import os
 import shutil
@@ -9,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from deliveries.models import Attempt
@@ -20,7 +24,10 @@ from tests.local import free_port, wait_until
 from tests.walk import accept
 from webhooks_platform.local import reach
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+
+# However busy the machine is: some of them are compiled when they start (seconds).
+START = 240
 
 # What runs a `config.ru` of one lambda, without a gem: enough of Rack for a receiver.
 RACKUP = """
@@ -45,11 +52,50 @@ end
 """
 
 
+# What ASP.NET does around the snippet: the class that verifies follows it.
+LISTENER = """
+using System;
+using System.IO;
+using System.Linq;
+using System.Net;
+using System.Security.Cryptography;
+using System.Text;
+
+static class Program
+{
+    static void Main(string[] args)
+    {
+        var listener = new HttpListener();
+        listener.Prefixes.Add($"http://127.0.0.1:{args[0]}/");
+        listener.Start();
+        while (true)
+        {
+            var context = listener.GetContext();
+            var memory = new MemoryStream();
+            context.Request.InputStream.CopyTo(memory);
+            var known = Webhook.IsAuthentic(name => context.Request.Headers[name] ?? "", memory.ToArray());
+            context.Response.StatusCode = known ? 204 : 401;
+            context.Response.Close();
+        }
+    }
+}
+"""
+
+
+def as_it_is(code: str) -> str:
+    return code
+
+
+def behind_a_listener(code: str) -> str:
+    return LISTENER + code[code.index("static class Webhook") :]
+
+
 @dataclass(frozen=True)
 class Runtime:
     program: str
     file: str
     command: Callable[[str, Path, int], list[str]]
+    source: Callable[[str], str] = as_it_is
 
 
 RUNTIMES = {
@@ -61,6 +107,11 @@ RUNTIMES = {
     "ruby": Runtime(
         "ruby", "config.ru", lambda program, file, port: [program, "-e", RACKUP, "--", str(file), str(port)]
     ),
+    "csharp": Runtime(
+        "mcs", "Program.cs", lambda program, file, port: [
+            "sh", "-c", f"{program} -out:{file}.exe {file} && exec mono {file}.exe {port}"
+        ], behind_a_listener,
+    ),
 }  # fmt: skip
 
 
@@ -71,15 +122,17 @@ def running(name: str, *, scheme: str, secrets: list[str], home: Path) -> Iterat
     if program is None:
         pytest.skip(f"no {runtime.program} on the PATH")
     file = home / runtime.file
-    file.write_text(snippets.code(name, scheme=scheme, url="https://receiver.test/"))
+    file.write_text(runtime.source(snippets.code(name, scheme=scheme, url="https://receiver.test/")))
     env = {**os.environ, "WEBHOOK_SECRET": ",".join(secrets)}
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
             runtime.command(program, file, port), env=env, stdout=log, stderr=log, process_group=0
         )
     try:
-        wait_until(lambda: process.poll() is not None or reach.listens(f"http://127.0.0.1:{port}"), seconds=90)
+        wait_until(lambda: process.poll() is not None or reach.listens(f"http://127.0.0.1:{port}"), seconds=START)
         assert process.poll() is None, (home / "log").read_text()
+        # The first request loads classes; the live one below has a deadline of its own.
+        assert httpx.post(f"http://127.0.0.1:{port}/hook", content=b"{}", timeout=START).status_code == 401
         yield port
     finally:
         os.killpg(process.pid, 9)
