@@ -24,6 +24,7 @@ from pathlib import Path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
 from tests.faults.harness import report
+from tests.faults.harness.audit import Audit
 from tests.faults.harness.faults import FAULTS
 from tests.faults.harness.receiver import Receivers, running_receivers
 from tests.faults.harness.rounds import Round, Session, check_tables, running_session
@@ -64,6 +65,8 @@ def _run(seeds: list[int], names: list[str], *, save: str) -> tuple[list[Round],
     for seed in seeds:
         # Each seed has an order of its own: what a fault leaves behind meets another one.
         order = random.Random(seed).sample(names, len(names))
+        # Those that need a disk of their own come last, and those that leave nothing to go on with at the very end.
+        order.sort(key=lambda name: (FAULTS[name].own_disk, FAULTS[name].is_last))
         while order:
             with running_receivers() as receivers:
                 ended += _run_until_broken(receivers, seed, order, rounds, save=save)
@@ -108,8 +111,13 @@ def _run_until_broken(
     """Takes names off `order`. Ends with the order, or after a round that leaves a system not worth going on with."""
     with ExitStack() as stack:
         _say(f"seed {seed}: starting a system for {len(order)} faults")
-        session = stack.enter_context(running_session(receivers))
-        while order:
+        own_disk = FAULTS[order[0]].own_disk
+        if reason := FAULTS[order[0]].skip() if own_disk else "":
+            rounds.append(Round(FAULTS[order.pop(0)], seed, Audit(), skipped=reason))
+            _say(_line(rounds[-1], len(order)))
+            return []
+        session = stack.enter_context(running_session(receivers, own_disk=own_disk))
+        while order and FAULTS[order[0]].own_disk == own_disk:
             done = session.run(FAULTS[order.pop(0)], seed)
             rounds.append(done)
             _say(_line(done, len(order)))
@@ -117,6 +125,8 @@ def _run_until_broken(
             if not done.passed:
                 _show_logs(session)
                 return []
+            if done.fault.is_last and not done.skipped:
+                break
         return check_tables(session.system)
 
 
@@ -126,11 +136,13 @@ def _line(done: Round, left: int) -> str:
         return f"{name} skipped: {done.skipped}"
     figures = (
         f"{done.audit.accepted:4} accepted  outage {done.outage_seconds:5.1f}  back {done.back_seconds:5.2f}"
+        f"  held {done.held_seconds:5.2f}"
         f"  lag {done.worst_lag_seconds:5.2f}  rest {done.rest_seconds:5.1f}"
         f"  in flight {done.in_flight:3}  doubled {done.audit.duplicate_count:3}  ({left} left)"
     )
     problems = "".join(f"\n    ✘ {each}" for each in done.audit.violations[:8])
-    return f"{'✔' if done.passed else '✘'} {name} {figures}{problems}"
+    late = "" if done.was_in_time else "  LATE"
+    return f"{'✔' if done.passed else '✘'} {name} {figures}{late}{problems}"
 
 
 def _show_logs(session: Session) -> None:

@@ -22,7 +22,7 @@ KILL_POINTS = ("web-before-commit", "web-after-commit", "worker-after-claim", "w
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    with running_receivers() as receivers, running_session(receivers, **SHORT) as running:
+    with running_receivers() as receivers, running_session(receivers, settings=SHORT) as running:
         yield running
 
 

@@ -6,9 +6,9 @@ killed and then hold the data folder against the next start. A tethered child ca
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from webhooks_platform.local.children import Child, Program, last_lines
@@ -34,7 +34,11 @@ class RunningServer:
     def __init__(self, server: Server) -> None:
         self.url = server.url
         self._server = server
-        self._child = self._start()
+        self._child = self._start(server.program)
+
+    @property
+    def program(self) -> Program:
+        return self._server.program
 
     @property
     def pid(self) -> int:
@@ -52,14 +56,22 @@ class RunningServer:
             self._child.kill_now()
             self._child.wait(START_SECONDS)
 
-    def start(self) -> None:
-        """Once more, after `kill` or `stop`."""
-        self._child = self._start()
+    def start(self, *, env: Mapping[str, str] | None = None) -> None:
+        """Once more, after `kill` or `stop`; with more in its environment for this time.
 
-    def _start(self) -> Child:
+        It is set after the change of user: what it makes a program load belongs to that user.
+        """
+        given = [f"{name}={value}" for name, value in (env or {}).items()]
+        command = ["/usr/bin/env", *given, *self.program.command] if given else self.program.command
+        self._child = self._start(replace(self.program, command=command))
+
+    def has_ended(self) -> bool:
+        return self._child.exit_code() is not None
+
+    def _start(self, program: Program) -> Child:
         # More than once: the last processes of a crashed PostgreSQL hold its shared memory for a moment.
         for _ in range(START_TRIES):
-            child = Child(self._server.program)
+            child = Child(program)
             if self._answers(child):
                 return child
         raise SetupError(self._complaint())

@@ -94,6 +94,8 @@ class Audit:
     requests: int = 0
     # How each duplicate is explained, and how many there are of each kind.
     duplicates: Counter[str] = field(default_factory=Counter)
+    # Attempts of workers that died: event, path, number.
+    lost_attempts: list[tuple[str, str, int]] = field(default_factory=list)
     # Promises that were broken, each with one example.
     violations: list[str] = field(default_factory=list)
 
@@ -117,6 +119,12 @@ def audit(
     rows = _rows(connection, seed)
     own = [request for request in requests if request.body["data"]["seed"] == seed]
     found.requests = len(own)
+    found.lost_attempts = [
+        (row.event, row.path, number)
+        for row in rows.values()
+        for number, outcome in row.attempts.items()
+        if outcome == "worker_lost"
+    ]
     _check_accepted(found, emits, rows, _listed(api, seed))
     _check_delivered(found, rows, own)
     _explain_duplicates(found, rows, own, forgets_claims=forgets_claims)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psycopg
 
+from tests.faults.harness import machine_faults
+from tests.faults.harness.receiver import why_no_repair
 from tests.faults.harness.rounds import Fault, Scene
 from tests.faults.harness.system import FAKETIME, PROCESSES, WORKERS
 from tests.local import wait_until
@@ -76,16 +78,6 @@ def _freeze_worker(scene: Scene) -> None:
     with scene.system.frozen(scene.system.pid(worker)):
         scene.pause(17, 19)
     scene.healed()
-
-
-def _lose_host(scene: Scene) -> None:
-    """A worker that never comes back: nobody starts a successor on its host until its lease has run out."""
-    worker = scene.busiest_worker()
-    scene.begin()
-    scene.system.kill(worker)
-    scene.healed()
-    scene.pause(16, 17)
-    scene.system.start(worker)
 
 
 def _two_beats(scene: Scene) -> None:
@@ -330,7 +322,6 @@ FAULTS: dict[str, Fault] = {
             "kill -9 of a worker after the receivers' answers, before writing them",
             _kill_at("settle.before_write", "worker"),
         ),
-        Fault("host-lost", "kill -9 of one of two workers, and no successor for 16 s", _lose_host),
         Fault("worker-frozen", "one of two workers frozen for longer than its lease", _freeze_worker),
         Fault("worker-few-files", "workers without a free file descriptor", _few_files, spares_healthy=True),
         Fault("worker-out-of-memory", "a worker that gets no more memory, then killed", _out_of_memory),
@@ -359,6 +350,13 @@ FAULTS: dict[str, Fault] = {
         Fault("key-locked", "an ordering key locked by somebody", _lock_key, spares_healthy=True),
         Fault("receiver-hangs", "one receiver hangs", _sick("hang"), spares_healthy=True),
         Fault("receiver-resets", "one receiver resets connections", _sick("reset"), spares_healthy=True),
+        Fault(
+            "receiver-vanishes",
+            "one receiver is gone without a word: its connections stay half open",
+            _sick("vanish"),
+            skip=why_no_repair,
+            spares_healthy=True,
+        ),
         Fault("receiver-errors", "one receiver answers 500", _sick("error"), spares_healthy=True),
         Fault("receiver-flaps", "one receiver answers 503 every other half second", _sick("flap"), spares_healthy=True),
         Fault(
@@ -385,5 +383,6 @@ FAULTS: dict[str, Fault] = {
             skip=_without_faketime,
             spares_healthy=True,
         ),
+        *machine_faults.FAULTS,
     )
 }

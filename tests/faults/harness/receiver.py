@@ -1,12 +1,14 @@
 """Receivers on a real socket, one path each, that note every request: what came, when, and what it was answered."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -14,6 +16,8 @@ from aiohttp import web
 
 _HOLD_SECONDS = {"/well": 0.02, "/busy": 0.01, "/ordered": 0.01, "/flaky": 0.005, "/sick": 0.005}
 _HANG_SECONDS = 30
+# Of linux/tcp.h. A socket that is closed under repair sends nothing: neither its end nor a reset.
+_TCP_REPAIR = 19
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class Receivers:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.most_at_once: Counter[str] = Counter()
-        self.sick_mode = "ok"  # or hang, reset, error, flap
+        self.sick_mode = "ok"  # or hang, reset, vanish, error, flap
         self._at_once: Counter[str] = Counter()
         self._seen: set[tuple[str, str]] = set()
         self._loop = asyncio.new_event_loop()
@@ -102,9 +106,30 @@ class Receivers:
         elif mode == "reset" and request.transport is not None:
             request.transport.abort()
             await asyncio.sleep(_HANG_SECONDS)  # cancelled with the connection
+        elif mode == "vanish" and request.transport is not None:
+            _vanish(request.transport)
+            await asyncio.sleep(_HANG_SECONDS)  # cancelled with the connection
         elif mode == "flap":
             return 503 if int(time.monotonic() * 2) % 2 else 200
         return 500
+
+
+def _vanish(transport: asyncio.BaseTransport) -> None:
+    """Ends a connection as a machine does that loses power: the other side is told nothing."""
+    taken = transport.get_extra_info("socket")
+    taken.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+    transport.abort()  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=1)
+def why_no_repair() -> str:
+    """Empty where connections can be ended without a word."""
+    with socket.socket() as one:
+        try:
+            one.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+        except OSError as error:
+            return f"connections can be ended without a word on Linux and as root only ({error.strerror})"
+    return ""
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A round: load, a fault at a seeded moment, its end, a little more load, rest; then the audit."""
 
+import os
 import random
 import threading
 import time
@@ -7,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -30,6 +32,8 @@ class Scene:
     system: System
     receivers: Receivers
     rng: random.Random
+    # Events beside the producer's, at once.
+    emit: Callable[[list[dict[str, Any]]], None] = lambda events: None
     begun_at: float = 0
     healed_at: float = 0
     in_flight: int = 0
@@ -46,6 +50,11 @@ class Scene:
         with self.system.connect() as connection:
             found = [row[0].rpartition(":")[2] for row in connection.execute(BUSY).fetchall()]
         return next((pids[pid] for pid in found if pid in pids), WORKERS[0])
+
+    def has_lease(self, worker: str) -> bool:
+        with self.system.connect() as connection:
+            found = [row[0].rpartition(":")[2] for row in connection.execute(BUSY).fetchall()]
+        return str(self.system.pid(worker)) in found
 
     def healed(self) -> None:
         self.healed_at = time.monotonic()
@@ -66,6 +75,13 @@ class Fault:
     spares_healthy: bool = False
     # Why it cannot run here; empty if it can.
     skip: Callable[[], str] = lambda: ""
+    # PostgreSQL has a disk of its own.
+    own_disk: bool = False
+    # What it leaves is not what the next fault expects.
+    is_last: bool = False
+    # So soon after its end deliveries go on, and goes out again what those whom it killed had in flight (seconds).
+    back_within: float = 2.0
+    held_within: float = 2.0
 
 
 @dataclass
@@ -80,7 +96,11 @@ class Round:
     back_seconds: float = 0
     # From a 202 to the first request, at worst, for healthy endpoints.
     worst_lag_seconds: float = 0
+    # From the fault's end until what killed workers had in flight went out again, at worst.
+    held_seconds: float = 0
     rest_seconds: float = 0
+    # What else the machine did (load average).
+    machine_load: float = 0
     unanswered: dict[str, int] = field(default_factory=dict)
 
     def stored(self) -> dict[str, Any]:
@@ -96,6 +116,13 @@ class Round:
     @property
     def passed(self) -> bool:
         return not self.audit.violations
+
+    @property
+    def was_in_time(self) -> bool:
+        """Whether deliveries were back as soon as they should be; no promise is broken where they were not."""
+        fault = self.fault
+        lag_is_fine = not fault.spares_healthy or self.worst_lag_seconds <= 2
+        return lag_is_fine and self.back_seconds <= fault.back_within and self.held_seconds <= fault.held_within
 
 
 class Session:
@@ -130,7 +157,7 @@ class Session:
         if reason := fault.skip():
             return Round(fault, seed, Audit(), skipped=reason)
         name = f"{fault.name}-{seed}"
-        scene = Scene(self.system, self.receivers, random.Random(name))
+        scene = Scene(self.system, self.receivers, random.Random(name), emit=self._emit)
         first = len(self.receivers.requests)
         self.receivers.most_at_once.clear()
         producer = Producer(self._emitting, seed=name, per_second=EMITS_PER_SECOND)
@@ -149,6 +176,9 @@ class Session:
         sampler.stop()
         requests = self.receivers.requests[first:]
         return self._judged(fault, seed, scene, producer, requests, [*sampler.over, *unfinished], rested_at)
+
+    def _emit(self, events: list[dict[str, Any]]) -> None:
+        self._emitting.post("events/batch/", json={"events": events}).raise_for_status()
 
     def _rest(self) -> float:
         """Until nothing is owed, or too long: then the audit says what is stuck."""
@@ -188,7 +218,9 @@ class Session:
             in_flight=scene.in_flight,
             back_seconds=_back(requests, scene.healed_at),
             worst_lag_seconds=_worst_lag(requests, producer),
+            held_seconds=_held(requests, found.lost_attempts, scene.healed_at),
             rest_seconds=rested_at - scene.healed_at,
+            machine_load=os.getloadavg()[0],
             unanswered=dict(producer.unanswered),
         )
 
@@ -196,6 +228,13 @@ class Session:
 def _back(requests: list[Request], healed_at: float) -> float:
     later = [request.at - healed_at for request in requests if request.path == "/well" and request.at >= healed_at]
     return min(later, default=0.0)
+
+
+def _held(requests: list[Request], lost: list[tuple[str, str, int]], healed_at: float) -> float:
+    """What `/busy` is owed waits for its turn: it has more to do than its cap allows."""
+    sent = {(request.event, request.path, request.attempt): request.at for request in requests}
+    again = [sent.get((event, path, number + 1), healed_at) for event, path, number in lost if path != "/busy"]
+    return max([0.0, *(at - healed_at for at in again)])
 
 
 def _worst_lag(requests: list[Request], producer: Producer) -> float:
@@ -233,8 +272,10 @@ class _CapSampler:
 
 
 @contextmanager
-def running_session(receivers: Receivers, **settings: str) -> Iterator[Session]:
-    with running_system(**settings) as system:
+def running_session(
+    receivers: Receivers, *, own_disk: bool = False, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Session]:
+    with running_system(own_disk=own_disk, settings=settings) as system:
         session = Session(system, receivers)
         try:
             yield session

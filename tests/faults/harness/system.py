@@ -9,22 +9,24 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 import psycopg
 import redis
 
+from tests.faults.harness.disk import Disk
 from tests.local import free_port, processes_of, short_dir, wait_until
 from webhooks_platform import addresses
 from webhooks_platform.local import programs
 from webhooks_platform.local.children import Child, Program, last_lines
 from webhooks_platform.local.environment import BASE_DIR, read_options
 from webhooks_platform.local.folder import DataFolder, claim
-from webhooks_platform.local.postgres import embedded_postgres
+from webhooks_platform.local.postgres import embedded_postgres, prepare
 from webhooks_platform.local.server import RunningServer
 from webhooks_platform.local.valkey import embedded_valkey
 
@@ -47,6 +49,9 @@ class System:
         self._programs = {program.name: program for program in programs.platform(folder, env, options)}
         self._programs["beat2"] = _second_beat(self._programs["beat"], folder)
         self._children: dict[str, Child] = {}
+        # PostgreSQL's own, where this system was made with one.
+        self.disk: Disk | None = None
+        self._further: list[Callable[[], None]] = []
         # Kept: each new client would read all certificates there are.
         self._probe = httpx.Client(base_url=self.url, timeout=5)
 
@@ -172,6 +177,10 @@ class System:
         except httpx.TransportError:
             return False
 
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """For what a fault has started beside."""
+        self._further.append(stop)
+
     def stop(self) -> None:
         self._probe.close()
         for child in self._children.values():
@@ -180,11 +189,13 @@ class System:
             if not child.wait(20):
                 child.kill_now()
                 child.wait(10)
+        for stop in self._further:
+            stop()
 
 
 @contextmanager
-def running_system(**settings: str) -> Iterator[System]:
-    """Servers, migrations and processes, ready for requests. Keyword arguments are settings of the platform."""
+def running_system(*, own_disk: bool = False, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[System]:
+    """Servers, migrations and processes, ready for requests. `settings` are the platform's own."""
     with ExitStack() as stack:
         path = stack.enter_context(short_dir())
         folder = stack.enter_context(claim(path))
@@ -192,9 +203,16 @@ def running_system(**settings: str) -> Iterator[System]:
         (path / "points").chmod(0o700)
         # Later than the servers' own end, so that what is found is left behind.
         stack.callback(_check_nothing_left, path)
+        disk = None
+        if own_disk:
+            prepare(folder, say=lambda line: None)
+            disk = Disk(folder.postgres, path / "disk")
+            disk.take_over()
+            stack.callback(disk.unmount)
         postgres = stack.enter_context(embedded_postgres(folder))
         valkey = stack.enter_context(embedded_valkey(folder))
         system = System(folder, postgres, valkey, {**_environment(path), **settings})
+        system.disk = disk
         system.manage("migrate", "--verbosity", "0")
         stack.callback(system.stop)
         system.start(*PROCESSES)

@@ -49,7 +49,7 @@ _SETTINGS = {
 
 def main() -> int:
     options = _options()
-    with _receivers() as url, running_system(**_SETTINGS) as system:
+    with _receivers() as url, running_system(settings=_SETTINGS) as system:
         run = _run(system, url, minutes=options.minutes, rate=options.rate)
     run.commit, run.note = current_commit(), options.note
     if options.save:
@@ -120,7 +120,7 @@ def _register(client: httpx.Client, url: str) -> None:
 
 
 def _limit(system: System, client: httpx.Client, receivers: httpx.Client) -> tuple[float, int]:
-    """Events a second that reach the receivers that are well, made up for those that are not; and how many were emitted."""
+    """Events a second that reach the receivers that are well, the others made up for; and how many were emitted."""
     load = Load(client, name="limit", per_second=None)
     before = sum(receivers.get("taken").json()["taken"])
     begun_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""The soak's producer: batches of events at a steady rate, each sent again with the same key until it is answered 202."""
+"""The soak's producer: batches of events at a steady rate, each sent with the same key until it is answered 202."""
 
 import threading
 import time

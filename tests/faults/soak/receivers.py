@@ -1,7 +1,7 @@
 """The soak's receivers, in a process of their own: `python -m tests.faults.soak.receivers PORT`.
 
-Twenty paths, `/0` to `/19`. `/0` and `/1` answer 500 and `/2` does not answer, until `POST /heal`. `GET /taken` says what
-came since it was last asked: how long after their emit events reached the seventeen that are well, and how many
+Twenty paths, `/0` to `/19`. `/0` and `/1` answer 500 and `/2` does not answer, until `POST /heal`. `GET /taken`
+says how long after their emit events reached the seventeen that are well since it was last asked, and how many
 different events each path has taken in all.
 """
 
