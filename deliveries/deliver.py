@@ -401,15 +401,19 @@ class Pump:
             self._make_ready(due)
 
     async def _renew(self) -> None:
+        """A renewal without an answer is given up in time for the next one: the lease would run out meanwhile."""
+        pause = self._options.renew_seconds
         while not self._over:
-            await asyncio.sleep(self._options.renew_seconds)
+            await asyncio.sleep(pause)
             try:
-                async with borrow(self._pool) as connection:
+                async with borrow(self._pool, seconds=self._options.renew_seconds) as connection:
                     await self._renew_lease(connection)
                     self._watch.answered()
                     await self._end_retired_leases(connection)
+                pause = self._options.renew_seconds
             except psycopg.Error as error:
                 logger.warning("lease.failed", extra={"fields": {"error": repr(error)}})
+                pause = _ERROR_PAUSE
 
     async def _end_retired_leases(self, connection: psycopg.AsyncConnection) -> None:
         for lease_id, still_held in list(self._retired_leases.items()):

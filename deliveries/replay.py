@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # Deliveries put back in one turn, and how long one tick may hand out turns (seconds).
 _BATCH = 1000
+# Deliveries that one statement takes back from a cancelled job.
+_TAKEN_BACK_AT_ONCE = 5000
 _TICK_SECONDS = 0.8
 # The row that says whose turn was the last.
 _LAST_TURN = "replay turn"
@@ -220,11 +222,11 @@ def _check_running(consumer: Consumer) -> None:
 
 
 @transaction.atomic
-def cancel(replay: Replay) -> bool:
+def cancel(replay: Replay, *, at_once: int = _TAKEN_BACK_AT_ONCE) -> bool:
     """True if this call cancelled it. What was sent is sent; what was not is what it was before."""
     running = Replay.objects.select_for_update().filter(id=replay.id, status=ReplayStatus.RUNNING).first()
     if running is not None:
-        running.replayed -= _take_back(running)
+        running.replayed -= _take_back(running, at_once)
         running.status, running.finished_at = ReplayStatus.CANCELLED, timezone.now()
         running.save(update_fields=["replayed", "status", "finished_at"])
         deltas.count(deltas.REPLAYS, ReplayStatus.CANCELLED)
@@ -232,19 +234,29 @@ def cancel(replay: Replay) -> bool:
     return running is not None
 
 
-def _take_back(replay: Replay) -> int:
+def _take_back(replay: Replay, at_once: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(FIND_UNSENT, {"replay_id": replay.id})
-        unsent = [row[0] for row in cursor.fetchall()]
-        hold_keys(unsent)
-        if Missed.read(replay.filter):
-            endpoint_ids = missed_events.take_away(unsent, replay_id=replay.id)
-        else:
-            cursor.execute(TAKE_BACK, {"replay_id": replay.id, "ids": unsent})
-            endpoint_ids = [row[0] for row in cursor.fetchall()]
+        # In the order in which everybody locks them.
+        unsent = sorted(row[0] for row in cursor.fetchall())
+    hold_keys(unsent)
+    # A part at a time: no statement may take longer than the web server waits for an answer.
+    endpoint_ids = [
+        endpoint_id
+        for start in range(0, len(unsent), at_once)
+        for endpoint_id in _take_back_some(replay, unsent[start : start + at_once])
+    ]
     # For what waited behind one of them.
     transaction.on_commit(lambda: bell.ring(set(endpoint_ids)))
     return len(endpoint_ids)
+
+
+def _take_back_some(replay: Replay, unsent: list[UUID]) -> list[UUID]:
+    if Missed.read(replay.filter):
+        return missed_events.take_away(unsent, replay_id=replay.id)
+    with connection.cursor() as cursor:
+        cursor.execute(TAKE_BACK, {"replay_id": replay.id, "ids": unsent})
+        return [row[0] for row in cursor.fetchall()]
 
 
 def advance_all() -> int:

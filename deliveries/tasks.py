@@ -13,7 +13,6 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import psycopg
 import redis.asyncio
 import redis.exceptions
 import uvloop
@@ -32,6 +31,7 @@ from deliveries.sql import clock
 from deliveries.statistics import rollup, totals
 from deliveries.upkeep import announce, heartbeat, mail, overdue, retention
 from subscriptions.guards.targets import policy
+from subscriptions.limits.answer_deadline import AsyncBoundedConnection
 
 if TYPE_CHECKING:
     from deliveries.tracing.attempts import Traces
@@ -162,7 +162,7 @@ def put_back_of_ended_leases() -> None:
 
 async def _recover_lost(*, believes: Callable[[], bool]) -> list[UUID]:
     """Returns the endpoints with something to send, if anything was lost."""
-    async with await psycopg.AsyncConnection.connect(database.conninfo(), **database.session()) as connection:
+    async with await AsyncBoundedConnection.connect(database.conninfo(), **database.session()) as connection:
         schedule = settings.DELIVERY_RETRY_SCHEDULE
         recovered = await sweep.recover_lost(connection, schedule=schedule, breaker=breaker(), believes=believes)
         return await sweep.due_endpoints(connection, limit=_SWEEP_LIMIT) if recovered else []
@@ -297,7 +297,7 @@ def engine() -> Engine:
 
 @worker_ready.connect
 def _begin_heartbeat(sender: Any, **_: Any) -> None:
-    heartbeat.begin(str(sender.hostname), put_back=put_back_of_ended_leases)
+    heartbeat.begin(str(sender.hostname), put_back=put_back_of_ended_leases, stand_in=fold_counts)
 
 
 @worker_shutting_down.connect

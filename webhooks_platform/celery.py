@@ -61,6 +61,15 @@ def _refuse_nonsense(**_: Any) -> None:
     error_reports.start()
 
 
+@celeryd_init.connect
+def _wait_for_the_database_no_longer_than_that(**_: Any) -> None:
+    from django.conf import settings
+
+    from subscriptions.limits.answer_deadline import deadline
+
+    deadline.seconds = settings.DATABASE_WORKER_ANSWER_SECONDS or None
+
+
 @task_prerun.connect
 @task_postrun.connect
 def _leave_dead_connections(**_: Any) -> None:

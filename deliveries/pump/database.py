@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -70,11 +70,18 @@ def impatient_conninfo() -> str:
 
 
 @asynccontextmanager
-async def borrow(pool: Pool) -> AsyncIterator[psycopg.AsyncConnection]:
-    """A connection to a server that takes writes. One that does not any more may have a successor at its address."""
-    async with pool.connection() as connection:
+async def borrow(pool: Pool, *, seconds: float | None = None) -> AsyncIterator[psycopg.AsyncConnection]:
+    """A connection to a server that takes writes. One that does not any more may have a successor at its address.
+
+    With `seconds`, whoever borrows it waits no longer for it, and for the answer to each statement.
+    """
+    async with pool.connection(**({} if seconds is None else {"seconds": seconds})) as connection:
+        bounded: AbstractContextManager[None] = nullcontext()
+        if seconds is not None and isinstance(connection, AsyncBoundedConnection):
+            bounded = connection.bounded(seconds)
         try:
-            yield connection
+            with bounded:
+                yield connection
         except ReadOnlySqlTransaction:
             await connection.close()
             raise

@@ -20,11 +20,14 @@ from django.db import connection as django_connection
 from deliveries.claim import end_leases_of_the_dead
 from deliveries.pump import database, process
 from deliveries.sql import clock
+from subscriptions.limits.answer_deadline import BoundedConnection
 
 BEAT = "beat"
 EVERY_SECONDS = 5.0
 # How often the processes of this machine are looked at (seconds).
 _LOOK_SECONDS = 1.0
+# After so long without beat, other workers do what must not be left undone (seconds).
+SILENT_SECONDS = 30
 # After a failure, before the next try (seconds).
 _ERROR_PAUSE = 1.0
 
@@ -39,6 +42,13 @@ FORGET_SILENT = "DELETE FROM deliveries_pulse WHERE at < now() - interval '1 hou
 
 SAY_GOODBYE = "DELETE FROM deliveries_pulse WHERE name = %(name)s"
 """A process that ends in order is not missed."""
+
+IS_BEAT_SILENT = """
+    SELECT NOT EXISTS (
+        SELECT FROM deliveries_pulse WHERE name = %(name)s AND at > now() - %(seconds)s * interval '1 second'
+    )
+"""
+"""Whether no task of beat's has run for so long."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +77,18 @@ def beat_once(connection: psycopg.Connection, *, name: str, read_clock: Callable
     return ahead
 
 
-def begin(name: str, *, put_back: Callable[[], None]) -> None:
-    """Called once by each worker process, when it is ready. `put_back` is called after leases of the dead were ended.
+def is_beat_silent(connection: psycopg.Connection) -> bool:
+    row = connection.execute(IS_BEAT_SILENT, {"name": BEAT, "seconds": SILENT_SECONDS}).fetchone()
+    return bool(row and row[0])
+
+
+def begin(name: str, *, put_back: Callable[[], None], stand_in: Callable[[], None]) -> None:
+    """Called once by each worker process, when it is ready. `put_back` is called after leases of the dead were ended,
+    `stand_in` every few seconds while nothing is heard of beat or of a worker that runs what it sends.
 
     A thread of its own, so that nothing a worker does can delay it.
     """
-    threading.Thread(target=_run, args=[name, put_back], name="heartbeat", daemon=True).start()
+    threading.Thread(target=_run, args=[name, put_back, stand_in], name="heartbeat", daemon=True).start()
 
 
 @worker_shutting_down.connect
@@ -80,19 +96,21 @@ def _end(**_: Any) -> None:
     _ended.set()
 
 
-def _run(name: str, put_back: Callable[[], None]) -> None:
+def _run(name: str, put_back: Callable[[], None], stand_in: Callable[[], None]) -> None:
     while not _ended.is_set():
         # One connection for as long as it lasts: a new one each time would be most of what an idle worker costs.
         try:
-            with psycopg.connect(database.conninfo(), **database.session(), connect_timeout=3) as connection:
-                _beat_until_ended(connection, name, put_back)
+            with BoundedConnection.connect(database.conninfo(), **database.session(), connect_timeout=3) as connection:
+                _beat_until_ended(connection, name, put_back, stand_in)
                 connection.execute(SAY_GOODBYE, {"name": name})
         except psycopg.Error as error:  # A database that is away has louder messengers.
             logger.debug("heartbeat.missed", extra={"fields": {"error": repr(error)}})
             _ended.wait(_ERROR_PAUSE)
 
 
-def _beat_until_ended(connection: psycopg.Connection, name: str, put_back: Callable[[], None]) -> None:
+def _beat_until_ended(
+    connection: psycopg.Connection, name: str, put_back: Callable[[], None], stand_in: Callable[[], None]
+) -> None:
     next_beat_at = 0.0
     while not _ended.is_set():
         if end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead):
@@ -101,4 +119,6 @@ def _beat_until_ended(connection: psycopg.Connection, name: str, put_back: Calla
             next_beat_at = time.monotonic() + EVERY_SECONDS
             beat_once(connection, name=name)
             connection.execute(FORGET_SILENT)
+            if is_beat_silent(connection):
+                stand_in()
         _ended.wait(_LOOK_SECONDS)

@@ -6,6 +6,8 @@ until one is answered again, the others wait for a moment only: callers hear soo
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -56,7 +58,7 @@ class Deadline:
             raise
 
 
-# Of this process. The web server sets its seconds (webhooks_platform/wsgi.py), workers theirs.
+# Of this process. The web server sets its seconds (webhooks_platform/wsgi.py), workers theirs (…/celery.py).
 deadline = Deadline()
 
 
@@ -80,6 +82,15 @@ class AsyncBoundedConnection(psycopg.AsyncConnection):
     """For pumps, who set each connection's own limit: they have time, but not for ever."""
 
     answer_seconds = 10.0
+
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        """For who has less time."""
+        usual, self.answer_seconds = self.answer_seconds, seconds
+        try:
+            yield
+        finally:
+            self.answer_seconds = usual
 
     async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         if options.get("timeout") is None:

@@ -1,5 +1,6 @@
 """docs/reliability.md: what was run, what came of it, and the command that repeats each line."""
 
+import os
 import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -46,7 +47,9 @@ def render(rounds: list[Round], *, ended: list[str], about: About) -> str:
         f"{len(ran)} rounds of {len({each.fault.name for each in ran})} faults: {accepted:,} events answered 202,"
         f" {sum(each.audit.delivered for each in ran):,} deliveries delivered, {sum(each.audit.dead for each in ran):,}"
         f" dead, {_lost(ran)} lost, {doubled:,} requests doubled and each of them explained,"
-        f" {len(broken)} rounds with a broken promise.",
+        f" {len(broken)} rounds with a broken promise, {sum(each.was_in_time for each in ran)} rounds in time."
+        f" The machine's load average was {median(each.machine_load for each in ran):.0f} in the median and"
+        f" {max(each.machine_load for each in ran):.0f} at most, on {os.cpu_count()} cores.",
         "",
         *_broken(broken, ended),
         *_table(ran),
@@ -67,11 +70,15 @@ def _table(ran: list[Round]) -> list[str]:
     lines = [
         "Seconds are the median and the worst of the seeds. *Back* is the time from the fault's end (the server"
         " answers, the process is started) to the next request at a healthy receiver. *Lag* is the longest time from a"
-        " 202 to the first request, for healthy endpoints; it includes the outage. *In flight* is the most when a fault"
-        " began; *doubled* are events that a receiver took twice; *callers saw* is what emits met before their 202.",
+        " 202 to the first request, for healthy endpoints; it includes the outage. *Held* is the time from the"
+        " fault's end until what killed workers had in flight went out again. *In flight* is the most when a"
+        " fault began;"
+        " *doubled* are events that a receiver took twice; *callers saw* is what emits met before their 202. *In time*:"
+        " back within two seconds, what was held too (the lease and two seconds where a host is lost), and where"
+        " healthy endpoints should notice nothing, no lag over two seconds.",
         "",
-        "| fault | what | 202s | outage | back | lag | in flight | doubled | callers saw | result |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---|---|",
+        "| fault | what | 202s | outage | back | held | lag | in flight | doubled | callers saw | in time | result |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---|---|---|",
     ]
     for name, group in _grouped(ran).items():
         result = "kept" if all(each.passed for each in group) else "**broken**"
@@ -79,11 +86,22 @@ def _table(ran: list[Round]) -> list[str]:
             f"| `{name}` | {group[0].fault.what} | {sum(each.audit.accepted for each in group)}"
             f" | {_seconds([each.outage_seconds for each in group])}"
             f" | {_seconds([each.back_seconds for each in group])}"
+            f" | {_held(group)}"
             f" | {_seconds([each.worst_lag_seconds for each in group])}"
             f" | {max(each.in_flight for each in group)}"
-            f" | {sum(each.audit.duplicate_count for each in group)} | {_seen_by_callers(group)} | {result} |"
+            f" | {sum(each.audit.duplicate_count for each in group)} | {_seen_by_callers(group)}"
+            f" | {_in_time(group)} | {result} |"
         )
     return [*lines, "", "To repeat one: `make faults ONLY=redis-frozen SEEDS=2`."]
+
+
+def _held(group: list[Round]) -> str:
+    return _seconds([each.held_seconds for each in group]) if any(each.held_seconds for each in group) else "–"
+
+
+def _in_time(group: list[Round]) -> str:
+    late = sum(not each.was_in_time for each in group)
+    return f"**{late} of {len(group)} late**" if late else "yes"
 
 
 def _seen_by_callers(group: list[Round]) -> str:

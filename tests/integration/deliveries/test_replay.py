@@ -9,6 +9,7 @@ import httpx
 import pytest
 import stripe
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from deliveries import replay
@@ -465,6 +466,25 @@ def test_a_cancelled_job_takes_back_delivered_ones_as_delivered(operator: Api, a
     assert replay.cancel(job)
 
     assert (states(endpoint), job.replayed) == (["delivered"] * 3, 0)
+
+
+def test_a_large_job_is_taken_back_part_by_part_with_keys_across_the_parts(acme: Consumer) -> None:
+    """Regression: some 100,000 deliveries were one statement, which took longer than the web server waits for it."""
+    endpoint = new_endpoint(acme, ordered=True, retry_schedule=[0])
+    for key in ("a", "b"):
+        accept(acme, 3, ordering_key=key)
+    for _ in range(3):
+        settle_all(*[answered(delivery, 500) for delivery in claim_for(endpoint).deliveries])
+    job = replay.start(replay.Filter(), consumer=None, rate_per_second=2, requested_by="test")
+    replay.advance_all()
+    assert states(endpoint) == ["pending"] * 6
+
+    with CaptureQueriesContext(connection) as made:
+        assert replay.cancel(job, at_once=2)
+
+    assert sum("old_round_base" in query["sql"] for query in made.captured_queries) == 3
+    assert list(Delivery.objects.values_list("state", "blocked")) == [("dead", False)] * 6
+    assert (job.replayed, PutBack.objects.count()) == (0, 0)
 
 
 def test_w15_a_cancelled_job_leaves_nothing_waiting_behind_what_it_takes_back(acme: Consumer) -> None:

@@ -21,13 +21,17 @@ def test_a_broker_that_is_away_is_tried_again_at_an_even_pace() -> None:
     assert set(pauses) == {0.5}
 
 
-def test_a_worker_starts_without_the_pages_and_the_api() -> None:
+def test_a_worker_starts_without_the_pages_and_the_api_and_waits_for_no_statement_for_ever() -> None:
     """Regression: most of a worker's start was loading the console, and its successor's deliveries waited for that."""
     start = """
         import sys
         from webhooks_platform.celery import _refuse_nonsense, app
         app.loader.init_worker()
         _refuse_nonsense()
+        from subscriptions.limits.answer_deadline import deadline
+        from webhooks_platform.celery import _wait_for_the_database_no_longer_than_that
+        _wait_for_the_database_no_longer_than_that()
+        assert deadline.left() == 300
         print([name for name in ("deliveries.console.site", "deliveries.portal.site", "rest_framework.serializers",
             "webhooks_platform.urls") if name in sys.modules], "deliveries.deliver_due" in app.tasks)
     """

@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from uuid import UUID
 
 import httpx
@@ -98,6 +99,21 @@ def test_where_processes_cannot_be_told_apart_no_lease_ends_early() -> None:
     lease_of("")
     with psycopg.connect(database.conninfo(), **database.session()) as connection:
         assert end_leases_of_the_dead(connection, place="", is_dead=lambda known: True) == 0
+
+
+# ── beat ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_beat_is_silent_from_half_a_minute_after_its_last_task() -> None:
+    """Regression: what was counted piled up for as long as no background worker ran. Now others add it up."""
+    with psycopg.connect(database.conninfo(), autocommit=True) as connection:
+        assert heartbeat.is_beat_silent(connection)
+
+        heartbeat.beat_once(connection, name=heartbeat.BEAT)
+        assert not heartbeat.is_beat_silent(connection)
+
+        Pulse.objects.update(at=clock.now() - timedelta(seconds=31))
+        assert heartbeat.is_beat_silent(connection)
 
 
 # ── clocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -108,5 +108,25 @@ def test_a_pumps_statement_without_an_answer_ends_in_time(held: None) -> None:
     asyncio.run(main())
 
 
+def test_who_borrows_a_pumps_connection_for_less_time_waits_no_longer_and_leaves_its_limit_as_it_was(
+    held: None,
+) -> None:
+    """Regression: the renewal of a lease waited for as long as the lease lasts."""
+
+    async def main() -> None:
+        async with database.new_pool() as pool:
+            async with database.borrow(pool, seconds=0.2) as own:
+                await own.execute("SELECT 1")
+            async with database.borrow(pool) as same:
+                assert same is own
+                assert same.answer_seconds == AsyncBoundedConnection.answer_seconds  # type: ignore[attr-defined]
+            with pytest.raises(NoAnswer):
+                async with database.borrow(pool, seconds=0.2) as own:
+                    await own.execute("SET lock_timeout = 60000")
+                    await own.execute(HANG)
+
+    asyncio.run(main())
+
+
 def test_management_commands_and_migrations_have_no_limit() -> None:
     assert deadline.left() is None
