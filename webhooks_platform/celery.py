@@ -8,6 +8,7 @@ from celery import Celery
 from celery.app.amqp import AMQP
 from celery.signals import beat_init, celeryd_init, setup_logging, task_postrun, task_prerun
 from kombu import Connection
+from redis.exceptions import OutOfMemoryError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webhooks_platform.settings")
 
@@ -29,6 +30,12 @@ class EvenlyTriedConnection(Connection):
     def ensure_connection(self, *args: Any, **options: Any) -> Any:
         even = {"interval_start": _BROKER_PAUSE, "interval_step": 0, "interval_max": _BROKER_PAUSE}
         return super().ensure_connection(*args, **{**options, **even})
+
+    @property
+    def connection_errors(self) -> tuple[type[Exception], ...]:
+        """A Redis that is full answers, but takes no note of what a worker has fetched. That passes, as an outage does;
+        Celery would end the worker."""
+        return (*super().connection_errors, OutOfMemoryError)
 
     def maybe_close_channel(self, channel: Any) -> None:
         """A channel that holds a message of a broker that has just died puts it back, and so dials once more. Where its
