@@ -25,7 +25,7 @@ TRANSPORT_TESTS := tests/unit/deliveries/pump tests/unit/deliveries/test_send.py
 	tests/integration/subscriptions/guards
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults soak planted bench lint lint-api api-document \
+.PHONY: help up test test-newest quick coverage fuzz fuzz-pages faults soak upgrade planted bench lint lint-api api-document \
 	format install lock audit-deps clean
 
 help: ## this list
@@ -68,6 +68,9 @@ faults: $(VENV)/.installed-dev ## every fault on the real system, into docs/reli
 
 soak: $(VENV)/.installed-dev ## half an hour near the limit with sick receivers, into docs/reliability.md; MINUTES=5 RATE=100
 	@exec $(RUN) -m tests.faults.soak --minutes "$(or $(MINUTES),30)" $(if $(RATE),--rate $(RATE)) --report "$(or $(REPORT),yes)" --note "$(NOTE)" $(ARGS)
+
+upgrade: $(VENV)/.installed-dev ## an upgrade from a commit to this tree and the way back, under load; FROM=<commit>
+	@exec $(RUN) -m tests.faults.upgrade --from "$(FROM)"
 
 planted: $(VENV)/.installed-dev ## faults planted in a copy of the code, and who notices them; ONLY=sweep-off
 	@exec $(RUN) -m tests.faults.planted --only "$(ONLY)"

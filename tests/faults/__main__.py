@@ -65,8 +65,8 @@ def _run(seeds: list[int], names: list[str], *, save: str) -> tuple[list[Round],
     for seed in seeds:
         # Each seed has an order of its own: what a fault leaves behind meets another one.
         order = random.Random(seed).sample(names, len(names))
-        # Those that need a disk of their own come last, and those that leave nothing to go on with at the very end.
-        order.sort(key=lambda name: (FAULTS[name].own_disk, FAULTS[name].is_last))
+        # Those that need a system of their own kind come together, and what leaves nothing to go on with at their end.
+        order.sort(key=lambda name: (_world(name), FAULTS[name].is_last))
         while order:
             with running_receivers() as receivers:
                 ended += _run_until_broken(receivers, seed, order, rounds, save=save)
@@ -111,13 +111,13 @@ def _run_until_broken(
     """Takes names off `order`. Ends with the order, or after a round that leaves a system not worth going on with."""
     with ExitStack() as stack:
         _say(f"seed {seed}: starting a system for {len(order)} faults")
-        own_disk = FAULTS[order[0]].own_disk
-        if reason := FAULTS[order[0]].skip() if own_disk else "":
+        first = FAULTS[order[0]]
+        if reason := first.skip() if first.own_disk else "":
             rounds.append(Round(FAULTS[order.pop(0)], seed, Audit(), skipped=reason))
             _say(_line(rounds[-1], len(order)))
             return []
-        session = stack.enter_context(running_session(receivers, own_disk=own_disk))
-        while order and FAULTS[order[0]].own_disk == own_disk:
+        session = stack.enter_context(running_session(receivers, own_disk=first.own_disk, settings=first.settings))
+        while order and _world(order[0]) == _world(first.name):
             done = session.run(FAULTS[order.pop(0)], seed)
             rounds.append(done)
             _say(_line(done, len(order)))
@@ -128,6 +128,11 @@ def _run_until_broken(
             if done.fault.is_last and not done.skipped:
                 break
         return check_tables(session.system)
+
+
+def _world(name: str) -> tuple[bool, list[tuple[str, str]]]:
+    """What kind of system it needs."""
+    return FAULTS[name].own_disk, sorted(FAULTS[name].settings.items())
 
 
 def _line(done: Round, left: int) -> str:

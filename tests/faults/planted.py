@@ -43,6 +43,7 @@ class Plant:
     blind: dict[str, str] = field(default_factory=dict)
 
 
+CLAIMS = "tests/integration/deliveries/test_claim.py"
 PROPERTIES = "tests/integration/deliveries/test_ledger_properties.py"
 
 PLANTS = {
@@ -96,11 +97,9 @@ PLANTS = {
                     "    ingest.log_accepted(",
                 ),
             ),
+            faults=("commits-slowly",),
             tests=("tests/faults/test_bell.py",),
-            blind={
-                "property test": "the bell is no part of the ledger",
-                "harness": "the sweep finds the event within a second, so nothing is late enough to be a violation",
-            },
+            blind={"property test": "the bell is no part of the ledger"},
         ),
         Plant(
             "idempotency-outside",
@@ -136,9 +135,9 @@ PLANTS = {
                     "                SELECT (current_setting('webhooks.flying')::json ->> endpoint.id::text)::int\n",
                 ),
             ),
-            faults=("none",),
+            faults=("postgres-stutters",),
             blind={"property test": "its steps come one after the other, and this is a race"},
-            tests=("tests/faults/test_workers.py::test_the_bulkhead_is_exact_across_three_workers",),
+            tests=(f"{CLAIMS}::test_the_bulkhead_is_exact_whoever_claims_at_the_same_moment",),
         ),
     )
 }

@@ -2,6 +2,7 @@
 root, and say so where they cannot be had."""
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -136,6 +137,30 @@ def _removed(group: Path) -> bool:
     return not group.exists()
 
 
+def _stutter(scene: Scene) -> None:
+    """Sessions of PostgreSQL stop for moments, one after the other, wherever they are: rare races show."""
+    scene.begin()
+    until = time.monotonic() + scene.rng.uniform(4, 5)
+    while time.monotonic() < until:
+        for pid in scene.system.database_sessions():
+            with suppress(ProcessLookupError), scene.system.frozen(pid):
+                scene.pause(0.005, 0.03)
+    scene.healed()
+
+
+def _commit_slowly(scene: Scene) -> None:
+    """Nobody looks for due work, and commits take their time: only who is told after the commit comes at once.
+
+    Two events, of which none fails at first: its retry would wait for the sweep.
+    """
+    scene.begin()
+    for _ in range(2):
+        armed = scene.system.arm("accept.before_commit", "0.5")
+        scene.emit_one()
+        assert not armed.exists()
+    scene.healed()
+
+
 def _promote_standby(scene: Scene) -> None:
     """The primary dies, and its synchronous standby takes over at its address."""
     standby = Standby(scene.system, synchronous=True)
@@ -196,6 +221,15 @@ FAULTS = (
         skip=why_no_disk,
         own_disk=True,
         forgets_claims=True,
+    ),
+    Fault("postgres-stutters", "sessions of PostgreSQL stop for moments, one after the other", _stutter),
+    Fault(
+        "commits-slowly",
+        "half a second before each commit, and no sweep",
+        _commit_slowly,
+        settings={"DELIVERY_SWEEP_SECONDS": "60"},
+        quiet=True,
+        lag_limit=5,
     ),
     Fault(
         "standby-promoted",

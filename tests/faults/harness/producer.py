@@ -29,10 +29,12 @@ class Emit:
 class Producer:
     """Threads that emit at a steady rate until told to stop. `emits` holds everything that was answered with 202."""
 
-    def __init__(self, client: httpx.Client, *, seed: str, per_second: float) -> None:
+    def __init__(self, client: httpx.Client, *, seed: str, per_second: float, patience: float = 120) -> None:
         self._client = client
         self._seed = seed
         self._interval = _THREADS / per_second
+        # Seconds until it takes an event for refused that had no 202.
+        self._patience = patience
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._next = 0
@@ -50,22 +52,27 @@ class Producer:
         self._stopping.set()
         deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(max(0.1, deadline - time.monotonic()))
+            if thread.ident is not None:
+                thread.join(max(0.1, deadline - time.monotonic()))
         return [thread.name for thread in self._threads if thread.is_alive()]
+
+    def emit_one(self) -> None:
+        """The next one, by the caller's own thread."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+        self._emit(number)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            with self._lock:
-                number = self._next
-                self._next += 1
             begun_at = time.monotonic()
-            self._emit(number)
+            self.emit_one()
             self._stopping.wait(max(0, begun_at + self._interval - time.monotonic()))
 
     def _emit(self, number: int) -> None:
         path, body, type = self._request(number)
         emit = Emit(number, type, time.monotonic())
-        give_up_at = emit.begun_at + 120
+        give_up_at = emit.begun_at + self._patience
         while time.monotonic() < give_up_at:
             emit.tries += 1
             answer = self._post(path, body, f"{self._seed}-{number}")
@@ -78,7 +85,7 @@ class Producer:
             with self._lock:
                 self.emits.append(emit)
             return
-        self.defects.append(f"emit {number} had no 202 within 120 s")
+        self.defects.append(f"emit {number} had no 202 within {self._patience:.0f} s")
 
     def _request(self, number: int) -> tuple[str, dict[str, Any], str]:
         """Mostly single events; each kind of them goes to an endpoint of its own."""

@@ -32,8 +32,9 @@ class Scene:
     system: System
     receivers: Receivers
     rng: random.Random
-    # Events beside the producer's, at once.
+    # Events beside the producer's, at once; and one of the producer's own.
     emit: Callable[[list[dict[str, Any]]], None] = lambda events: None
+    emit_one: Callable[[], None] = lambda: None
     begun_at: float = 0
     healed_at: float = 0
     in_flight: int = 0
@@ -79,6 +80,14 @@ class Fault:
     own_disk: bool = False
     # What it leaves is not what the next fault expects.
     is_last: bool = False
+    # Settings of the platform under which it runs.
+    settings: Mapping[str, str] = field(default_factory=dict)
+    # No load but what the fault emits.
+    quiet: bool = False
+    # An event that comes later than this after its 202 is a broken promise (seconds).
+    lag_limit: float = 600.0
+    # So long producers try (seconds).
+    patience: float = 120.0
     # So soon after its end deliveries go on, and goes out again what those whom it killed had in flight (seconds).
     back_within: float = 2.0
     held_within: float = 2.0
@@ -157,25 +166,35 @@ class Session:
         if reason := fault.skip():
             return Round(fault, seed, Audit(), skipped=reason)
         name = f"{fault.name}-{seed}"
-        scene = Scene(self.system, self.receivers, random.Random(name), emit=self._emit)
         first = len(self.receivers.requests)
         self.receivers.most_at_once.clear()
-        producer = Producer(self._emitting, seed=name, per_second=EMITS_PER_SECOND)
+        producer = Producer(self._emitting, seed=name, per_second=EMITS_PER_SECOND, patience=fault.patience)
+        scene = Scene(self.system, self.receivers, random.Random(name), emit=self._emit, emit_one=producer.emit_one)
+        logged = {worker: self.system.log_size(worker) for worker in WORKERS}
         sampler = _CapSampler(self.system)
         sampler.start()
-        producer.start()
         try:
-            wait_until(lambda: len(self.receivers.requests) >= first + WARM_REQUESTS, seconds=60)
+            if fault.quiet:
+                scene.emit_one()
+            else:
+                producer.start()
+            warm = 1 if fault.quiet else WARM_REQUESTS
+            wait_until(lambda: len(self.receivers.requests) >= first + warm, seconds=60)
             scene.pause(0, 0.5)
             fault.inject(scene)
             time.sleep(AFTER_SECONDS)
         finally:
-            unfinished = producer.stop(seconds=130)
+            unfinished = producer.stop(seconds=fault.patience + 10)
             self.receivers.sick_mode = "ok"
         rested_at = self._rest()
         sampler.stop()
         requests = self.receivers.requests[first:]
-        return self._judged(fault, seed, scene, producer, requests, [*sampler.over, *unfinished], rested_at)
+        refused = [
+            f"the database refused a settlement: {worker}"
+            for worker in WORKERS
+            if "settle.refused" in self.system.logged_since(worker, logged[worker])
+        ]
+        return self._judged(fault, seed, scene, producer, requests, [*sampler.over, *unfinished, *refused], rested_at)
 
     def _emit(self, events: list[dict[str, Any]]) -> None:
         self._emitting.post("events/batch/", json={"events": events}).raise_for_status()
@@ -210,6 +229,9 @@ class Session:
             )
         found.violations += [*over, *producer.defects]
         found.violations += [f"a process has ended by itself: {name}" for name in self.system.dead_processes()]
+        lag = _worst_lag(requests, producer)
+        if lag > fault.lag_limit:
+            found.violations.append(f"late: an event came {lag:.0f} s after its 202")
         return Round(
             fault,
             seed,
@@ -217,7 +239,7 @@ class Session:
             outage_seconds=scene.healed_at - scene.begun_at,
             in_flight=scene.in_flight,
             back_seconds=_back(requests, scene.healed_at),
-            worst_lag_seconds=_worst_lag(requests, producer),
+            worst_lag_seconds=lag,
             held_seconds=_held(requests, found.lost_attempts, scene.healed_at),
             rest_seconds=rested_at - scene.healed_at,
             machine_load=os.getloadavg()[0],

@@ -49,6 +49,8 @@ class System:
         self._programs = {program.name: program for program in programs.platform(folder, env, options)}
         self._programs["beat2"] = _second_beat(self._programs["beat"], folder)
         self._children: dict[str, Child] = {}
+        # Whose code runs.
+        self.tree = BASE_DIR
         # PostgreSQL's own, where this system was made with one.
         self.disk: Disk | None = None
         self._further: list[Callable[[], None]] = []
@@ -60,7 +62,7 @@ class System:
     def start(self, *names: str, env: Mapping[str, str] | None = None, files: int | None = None) -> None:
         """Once more, or for the first time. `env` and a limit of open files are for this start alone."""
         for name in names:
-            program = self._programs[name]
+            program = replace(self._programs[name], cwd=self.tree)
             if env:
                 program = replace(program, env={**program.env, **env})
             self._children[name] = Child(program)
@@ -87,6 +89,14 @@ class System:
     def has_ended(self, name: str) -> bool:
         return self._children[name].exit_code() is not None
 
+    def database_sessions(self) -> list[int]:
+        """The processes of PostgreSQL that serve somebody."""
+        with self.connect() as connection:
+            rows = connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            ).fetchall()
+            return [row[0] for row in rows if row[0] != connection.info.backend_pid]
+
     def child_pids(self, name: str) -> list[int]:
         """The processes that this one started: a web server's workers."""
         return _children_of(self.pid(name))
@@ -109,6 +119,16 @@ class System:
 
     def log(self, name: str, lines: int = 30) -> str:
         return last_lines(self._programs[name].log, lines)
+
+    def log_size(self, name: str) -> int:
+        log = self._programs[name].log
+        return log.stat().st_size if log.exists() else 0
+
+    def logged_since(self, name: str, size: int) -> str:
+        """From a size on; all of it, where the log was shortened since."""
+        with self._programs[name].log.open("rb") as log:
+            log.seek(size if self.log_size(name) >= size else 0)
+            return log.read().decode(errors="replace")
 
     def dead_processes(self) -> list[str]:
         return [name for name in self._children if self.has_ended(name)]
@@ -162,8 +182,8 @@ class System:
 
     def manage(self, *arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-W", "ignore::RuntimeWarning", str(BASE_DIR / "manage.py"), *arguments],
-            env=self.env, capture_output=True, text=True, check=False,
+            [sys.executable, "-W", "ignore::RuntimeWarning", str(self.tree / "manage.py"), *arguments],
+            env=self.env, cwd=self.tree, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -194,8 +214,10 @@ class System:
 
 
 @contextmanager
-def running_system(*, own_disk: bool = False, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[System]:
-    """Servers, migrations and processes, ready for requests. `settings` are the platform's own."""
+def running_system(
+    *, own_disk: bool = False, settings: Mapping[str, str] = MappingProxyType({}), tree: Path = BASE_DIR
+) -> Iterator[System]:
+    """Servers, migrations and processes, ready for requests: of `tree`'s code, under the platform's `settings`."""
     with ExitStack() as stack:
         path = stack.enter_context(short_dir())
         folder = stack.enter_context(claim(path))
@@ -212,7 +234,7 @@ def running_system(*, own_disk: bool = False, settings: Mapping[str, str] = Mapp
         postgres = stack.enter_context(embedded_postgres(folder))
         valkey = stack.enter_context(embedded_valkey(folder))
         system = System(folder, postgres, valkey, {**_environment(path), **settings})
-        system.disk = disk
+        system.disk, system.tree = disk, tree
         system.manage("migrate", "--verbosity", "0")
         stack.callback(system.stop)
         system.start(*PROCESSES)
