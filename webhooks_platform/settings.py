@@ -133,7 +133,8 @@ DATABASE_PREPARE_THRESHOLD = env.int("DATABASE_PREPARE_THRESHOLD", default=0 if 
 DATABASE_LOCK_TIMEOUT_MS = env.int("DATABASE_LOCK_TIMEOUT_MS", default=2000)
 # How long a web process waits for the answer to a statement before the caller hears 503 (seconds). 0: for ever.
 DATABASE_ANSWER_SECONDS = env.float("DATABASE_ANSWER_SECONDS", default=8)
-# The same for tasks of a worker, some of which take their time: retention, statistics, replay jobs. 0: for ever.
+# How long a worker's task waits for the answer to a statement (seconds): retention and statistics take their time.
+# 0: for ever.
 DATABASE_WORKER_ANSWER_SECONDS = env.float("DATABASE_WORKER_ANSWER_SECONDS", default=300)
 # Connections live for ten minutes in their thread. A dead one is noticed by the first statement of a request, the look
 # at its key, which then runs again on a new one (subscriptions/keys.py); an emit looks before it sends

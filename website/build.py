@@ -24,6 +24,7 @@ CHAPTERS = {
     "What becomes of it": ["deliveries", "portal", "console", "keys"],
     "Run it": [
         "deploying",
+        "upgrading",
         "scaling",
         "settings",
         "operating",
