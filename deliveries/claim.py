@@ -90,7 +90,12 @@ CLAIM_DUE = compact(f"""
     )
     SELECT claimed.id, claimed.endpoint_id, claimed.attempt_count, claimed.attempt_count - claimed.round_base,
         event.id, event.producer_id, event.type, event.body, event.traceparent,
-        endpoint.url, endpoint.signature_scheme, endpoint.payload_mode, endpoint.timeout_seconds,
+        endpoint.url, endpoint.signature_scheme,
+        -- Of a profile that operators made; most endpoints have none, and look nothing up.
+        CASE WHEN endpoint.signature_profile_id IS NOT NULL THEN (
+            SELECT recipe::text FROM subscriptions_signatureprofile WHERE name = endpoint.signature_profile_id
+        ) END,
+        endpoint.payload_mode, endpoint.timeout_seconds,
         endpoint.retry_schedule, endpoint.headers_encrypted, endpoint.secret_encrypted,
         CASE WHEN endpoint.previous_secret_expires_at > statement_timestamp()
             THEN endpoint.previous_secret_encrypted END,
@@ -128,6 +133,7 @@ class Claimed(NamedTuple):
     traceparent: str | None
     url: str
     signature_scheme: str
+    signature_recipe: str | None
     payload_mode: str
     timeout_seconds: int
     retry_schedule: list[int] | None

@@ -19,6 +19,8 @@ from subscriptions.models import Consumer, Endpoint, EndpointStatus, Lane
 from subscriptions.secrets.endpoint_secrets import Column, move, seal, unseal
 from subscriptions.secrets.own_secrets import check_secret
 from subscriptions.secrets.vault import vault
+from subscriptions.signing import schemes
+from subscriptions.signing.recipe import Recipe
 
 
 class TooManyEndpoints(Exception):
@@ -75,8 +77,8 @@ def find(public_id: str, *, consumer_id: UUID | None = None) -> Endpoint | None:
 def create(
     *, consumer: Consumer, url: str, headers: dict[str, str] | None = None, secret: str | None = None, **fields: Any
 ) -> tuple[Endpoint, str]:
-    """A new endpoint and its secret, shown this once. A caller who moves here may bring the secret that receivers hold:
-    `UnfitSecret` if it cannot sign in the endpoint's scheme."""
+    """A new endpoint and its secret, shown this once. A caller who moves here may bring the secret that receivers hold.
+    `Unfit` where scheme, secret and headers do not go together."""
     endpoint, secret = new_row(consumer=consumer, url=url, headers=headers, secret=secret, **fields)
     lock_consumers([consumer.id])
     rooms([consumer.id])[consumer.id].take()
@@ -90,13 +92,15 @@ def new_row(
     endpoint_id: UUID | None = None, **fields: Any,
 ) -> tuple[Endpoint, str]:  # fmt: skip
     """An endpoint that is not saved yet, with what it keeps sealed, and its secret."""
-    scheme = fields.setdefault("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME)
-    secret = _own_or_new(secret, scheme=scheme)
+    recipe = schemes.recipe_of(fields.setdefault("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME))
+    schemes.check_headers_fit(recipe, headers or {}, payload_mode=fields.get("payload_mode", ""))
+    secret = _own_or_new(secret, recipe=recipe)
     endpoint_id = endpoint_id or ids.new_uuid()
     endpoint = Endpoint(
         id=endpoint_id,
         consumer=consumer,
         url=url,
+        signature_profile_id=schemes.profile_of(fields["signature_scheme"]),
         secret_encrypted=seal(vault(), secret, endpoint_id=endpoint_id, column="secret_encrypted"),
         **_sealed_headers(endpoint_id=endpoint_id, headers=headers or {}),
         **{
@@ -153,10 +157,16 @@ def secrets_of(endpoint: Endpoint, *, now: datetime) -> tuple[str, str | None]:
 
 
 def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
-    """`UnfitSecret` where a secret that signs now could not sign in the new scheme."""
+    """`Unfit` where a secret that signs now could not sign in the new scheme, or a header is the scheme's own."""
     changes = dict(changes)
-    if changes.get("signature_scheme", endpoint.signature_scheme) != endpoint.signature_scheme:
-        _check_secrets_fit(endpoint, scheme=changes["signature_scheme"])
+    scheme = changes.get("signature_scheme", endpoint.signature_scheme)
+    mode = changes.get("payload_mode", endpoint.payload_mode)
+    if (scheme, mode) != (endpoint.signature_scheme, endpoint.payload_mode) or "headers" in changes:
+        recipe = schemes.recipe_of(scheme)
+        schemes.check_headers_fit(recipe, changes.get("headers", endpoint.header_names), payload_mode=mode)
+        changes["signature_profile_id"] = schemes.profile_of(scheme)
+        if scheme != endpoint.signature_scheme:
+            _check_secrets_fit(endpoint, recipe=recipe)
     if "headers" in changes:
         changes |= _sealed_headers(endpoint_id=endpoint.id, headers=changes.pop("headers"))
     if changes:
@@ -165,12 +175,12 @@ def update(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
     return endpoint
 
 
-def _check_secrets_fit(endpoint: Endpoint, *, scheme: str) -> None:
+def _check_secrets_fit(endpoint: Endpoint, *, recipe: Recipe) -> None:
     """Secrets of ours fit every scheme; one that the caller brought may not."""
     columns: tuple[Column, ...] = ("secret_encrypted", "previous_secret_encrypted")
     for column in columns:
         if sealed := getattr(endpoint, column):
-            check_secret(unseal(vault(), bytes(sealed), endpoint_id=endpoint.id, column=column), scheme=scheme)
+            check_secret(unseal(vault(), bytes(sealed), endpoint_id=endpoint.id, column=column), recipe=recipe)
 
 
 @transaction.atomic
@@ -188,7 +198,7 @@ def rotate_secret(
     until = overlap_until(locked, now=now)
     if until is not None and not force:
         raise RotationInProgress(until)
-    secret = _own_or_new(secret, scheme=locked.signature_scheme)
+    secret = _own_or_new(secret, recipe=schemes.recipe_of(locked.signature_scheme))
     expires_at = now + timedelta(seconds=overlap_seconds)
     previous: dict[str, Any] = {"previous_secret_encrypted": None, "previous_secret_expires_at": None}
     if overlap_seconds > 0:
@@ -254,10 +264,10 @@ def delete(endpoint: Endpoint) -> bool:
     return Endpoint.objects.filter(id=endpoint.id, deleted_at__isnull=True).update(deleted_at=now, updated_at=now) == 1
 
 
-def _own_or_new(secret: str | None, *, scheme: str) -> str:
+def _own_or_new(secret: str | None, *, recipe: Recipe) -> str:
     if secret is None:
         return new_secret()
-    check_secret(secret, scheme=scheme)
+    check_secret(secret, recipe=recipe)
     return secret
 
 

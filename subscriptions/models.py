@@ -5,10 +5,11 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from subscriptions import ids
+from subscriptions.signing.ready_made import READY_MADE
 
 
 class Consumer(models.Model):
@@ -189,14 +190,27 @@ class EventTypeVersion(models.Model):
         return f"{self.event_type_id} {self.api_version}"
 
 
-class SignatureScheme(models.TextChoices):
-    TIMESTAMPED = "timestamped"
-    STANDARD = "standard"
+class SignatureProfile(models.Model):
+    """A way of signing that operators described, for receivers that verify another sender's requests. What an endpoint
+    with one of the ready-made schemes needs is in the code (subscriptions/signing/ready_made.py)."""
+
+    name = models.CharField(max_length=64, primary_key=True)
+    description = models.TextField(blank=True, default="")
+    # All fields of `subscriptions.signing.recipe.Recipe`.
+    recipe = models.JSONField()
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class PayloadMode(models.TextChoices):
+    """What a request's body holds (deliveries/pump/forms.py)."""
+
     FULL = "full"
     THIN = "thin"
+    CLOUDEVENTS = "cloudevents"
+    CLOUDEVENTS_BINARY = "cloudevents_binary"
 
 
 class EndpointStatus(models.TextChoices):
@@ -220,8 +234,13 @@ class Endpoint(models.Model):
     # Custom headers as one encrypted JSON object; their values are secrets. Names are kept readable beside it.
     headers_encrypted = models.BinaryField(null=True, blank=True)
     header_names = ArrayField(models.CharField(max_length=64), default=list, blank=True)
-    signature_scheme = models.CharField(max_length=16, choices=SignatureScheme)
-    payload_mode = models.CharField(max_length=8, choices=PayloadMode, default=PayloadMode.FULL)
+    # A ready-made scheme, or the name of the profile that it refers to.
+    signature_scheme = models.CharField(max_length=64)
+    signature_profile = models.ForeignKey(
+        SignatureProfile, null=True, blank=True, editable=False, on_delete=models.PROTECT, db_index=False,
+        related_name="endpoints",
+    )  # fmt: skip
+    payload_mode = models.CharField(max_length=32, choices=PayloadMode, default=PayloadMode.FULL)
     ordered = models.BooleanField(default=False)
     max_in_flight = models.PositiveIntegerField()
     rate_limit_per_second = models.PositiveIntegerField(null=True, blank=True)
@@ -246,7 +265,13 @@ class Endpoint(models.Model):
                 fields=["consumer", "uid"], condition=Q(uid__isnull=False), name="endpoint_uid_once_per_consumer"
             ),
             models.CheckConstraint(
-                condition=Q(signature_scheme__in=SignatureScheme.values), name="endpoint_scheme_known"
+                condition=Q(signature_scheme__in=list(READY_MADE), signature_profile__isnull=True)
+                | Q(
+                    ~Q(signature_scheme__in=list(READY_MADE)),
+                    signature_profile__isnull=False,
+                    signature_profile=F("signature_scheme"),
+                ),
+                name="endpoint_scheme_known",
             ),
             models.CheckConstraint(
                 condition=Q(payload_mode__in=PayloadMode.values), name="endpoint_payload_mode_known"
@@ -261,6 +286,14 @@ class Endpoint(models.Model):
                 condition=Q(previous_secret_encrypted__isnull=True, previous_secret_expires_at__isnull=True)
                 | Q(previous_secret_encrypted__isnull=False, previous_secret_expires_at__isnull=False),
                 name="endpoint_previous_secret_expires",
+            ),
+        ]
+        indexes = [
+            # subscriptions/signing/schemes.py: whether a profile is in use.
+            models.Index(
+                fields=["signature_profile"],
+                condition=Q(signature_profile__isnull=False),
+                name="endpoint_signature_profile",
             ),
         ]
 

@@ -37,6 +37,8 @@ GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "description": "An order was made.",
         "versions": [{"api_version": "1", "schema": {"type": "object"}, "example": {"total": 1}}],
     },
+    ("signature-profiles", "POST"): {"name": "new-way", "signed": "{timestamp}.{body}", "hash": "sha512"},
+    ("signature-profile", "PATCH"): {"description": "As our old sender signed."},
     ("event-type", "PATCH"): {"description": "An invoice was paid.", "archived": False},
     ("events", "POST"): {"consumer": "acme", "type": "invoice.paid", "data": {"amount": 1}},
     ("event-batch", "POST"): {"events": [{"consumer": "acme", "type": "invoice.paid", "data": {"amount": 1}}]},

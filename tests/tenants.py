@@ -13,7 +13,8 @@ from deliveries.endpoint_tests import check_up
 from deliveries.models import Delivery
 from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.access import portal_visits
-from subscriptions.models import Consumer, Role
+from subscriptions.models import Consumer, Role, SignatureProfile
+from subscriptions.signing import schemes
 from tests.walk import accept, answered, answering, claim_for, settle_all
 
 
@@ -41,6 +42,8 @@ def plant(
 ) -> Tenants:
     """`attempted`: each delivery was tried once and answered 500. That takes rows which other connections see."""
     event_types.create(name=event_type)
+    if not SignatureProfile.objects.filter(name="own-way").exists():
+        schemes.create(name="own-way", signed="{body}")
     one, other = (tenant(uid, event_type=event_type, attempted=attempted) for uid in (ours, theirs))
     given = {
         "none": None,
@@ -79,7 +82,8 @@ def tenant(uid: str, *, event_type: str, attempted: bool) -> Tenant:
         "key": key.public_id,
         "replay": job.public_id,
         "name": event_type,
+        "profile": "own-way",
     }
-    own = {value for name, value in things.items() if name != "name"}
+    own = {value for name, value in things.items() if name not in ("name", "profile")}
     secrets = {signing_secret, secret, link, f"value-{mark}"}
     return Tenant(consumer, secret, things, frozenset({*own, consumer.public_id, mark}), frozenset(secrets))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from django.urls import URLPattern, re_path
 
 from deliveries.api import audit, deliveries, endpoints, events, feed, replays, statistics
-from subscriptions.api import consumers, event_types, keys
+from subscriptions.api import consumers, event_types, keys, signature_profiles
 from subscriptions.api.views import ApiView
 
 
@@ -40,6 +40,8 @@ ROUTES = (
     ApiRoute("consumers/{consumer}/stats", statistics.ConsumerStats, "consumer-stats"),
     ApiRoute("event-types", event_types.EventTypeList, "event-types"),
     ApiRoute("event-types/{name}", event_types.EventTypeDetail, "event-type"),
+    ApiRoute("signature-profiles", signature_profiles.ProfileList, "signature-profiles"),
+    ApiRoute("signature-profiles/{profile}", signature_profiles.ProfileDetail, "signature-profile"),
     ApiRoute("endpoints/{endpoint}", endpoints.EndpointDetail, "endpoint"),
     ApiRoute("endpoints/{endpoint}/rotate-secret", endpoints.RotateSecret, "rotate-secret"),
     ApiRoute("endpoints/{endpoint}/pause", endpoints.Pause, "pause"),

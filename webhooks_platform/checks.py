@@ -10,8 +10,8 @@ from django.conf import settings
 from django.core.checks import Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from subscriptions.models import SignatureScheme
 from subscriptions.secrets.vault import VaultError, parse_keys
+from subscriptions.signing.ready_made import READY_MADE
 
 Finding = tuple[str, str]  # what is wrong, how to put it right
 Check = Callable[[], Iterator[Finding]]
@@ -175,10 +175,10 @@ def _networks() -> Iterator[Finding]:
 def _choices() -> Iterator[Finding]:
     if settings.UNKNOWN_EVENT_TYPES not in ("register", "refuse"):
         yield f"UNKNOWN_EVENT_TYPES is {settings.UNKNOWN_EVENT_TYPES!r}.", "Set it to `register` or `refuse`."
-    if settings.DELIVERY_SIGNATURE_SCHEME not in SignatureScheme.values:
+    if settings.DELIVERY_SIGNATURE_SCHEME not in READY_MADE:
         yield (
             f"DELIVERY_SIGNATURE_SCHEME is {settings.DELIVERY_SIGNATURE_SCHEME!r}.",
-            f"Set it to one of {', '.join(SignatureScheme.values)}.",
+            f"Set it to one of {', '.join(READY_MADE)}.",
         )
 
 

@@ -34,7 +34,7 @@ from subscriptions.consumers import UidTaken
 from subscriptions.endpoints import Room, TooManyEndpoints, TooManyNewEndpoints
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, EventType
 from subscriptions.secrets.endpoint_secrets import seal
-from subscriptions.secrets.own_secrets import UnfitSecret
+from subscriptions.secrets.own_secrets import Unfit
 from subscriptions.secrets.vault import vault
 
 _AT_THE_SAME_MOMENT = "Somebody else makes the same at this moment. Run the import again."
@@ -190,6 +190,12 @@ class _Batch:
 
     def _new_endpoint(self, line: EndpointLine, consumer: Consumer) -> Endpoint:
         try:
+            endpoint, _ = endpoints.new_row(
+                consumer=consumer, endpoint_id=line.id, uid=line.uid, status=line.status, **line.fields
+            )
+        except Unfit as unfit:
+            raise LineRefused(Mistake(unfit.pointer or "/secret", str(unfit))) from None
+        try:
             self._rooms[consumer.id].take()
         except TooManyEndpoints:
             raise LineRefused(
@@ -199,9 +205,6 @@ class _Batch:
             raise LineRefused(
                 Mistake("/consumer", "It has as many new endpoints as it may within a day (MAX_NEW_ENDPOINTS_PER_DAY).")
             ) from None
-        endpoint, _ = endpoints.new_row(
-            consumer=consumer, endpoint_id=line.id, uid=line.uid, status=line.status, **line.fields
-        )
         if line.status != EndpointStatus.ACTIVE:
             endpoint.disabled_reason = f"imported as {line.status}"
         if line.previous_secret is not None:
@@ -219,8 +222,8 @@ class _Batch:
             try:
                 changes = {name: fields[name] for name in wanted}
                 endpoint_actions.update(found, changes, actor=self._actor, why=self._why)
-            except UnfitSecret as unfit:
-                raise LineRefused(Mistake("/signature_scheme", str(unfit))) from None
+            except Unfit as unfit:
+                raise LineRefused(Mistake(unfit.pointer or "/signature_scheme", str(unfit))) from None
         return self._told(line, changed)
 
     # ── What all kinds share ─────────────────────────────────────────────────────────────────────────────────────────

@@ -37,9 +37,9 @@ from subscriptions.event_types import PATTERN, is_pattern
 from subscriptions.guards import targets
 from subscriptions.guards.headers import RefusedHeader, check_headers
 from subscriptions.guards.urls import RefusedTarget
-from subscriptions.models import Endpoint, EndpointStatus, PayloadMode, SignatureScheme
+from subscriptions.models import Endpoint, EndpointStatus, PayloadMode
 from subscriptions.process import counting
-from subscriptions.secrets.own_secrets import PRINTABLE, UnfitSecret
+from subscriptions.secrets.own_secrets import PRINTABLE, Unfit
 
 _LONGEST_WAIT = 7 * 86_400
 _LONGEST_SCHEDULE = 20
@@ -64,7 +64,7 @@ class EndpointOut(TypedDict):
     description: str
     metadata: dict[str, str]
     headers: Annotated[list[str], "The names of its extra headers. Their values are secrets and not shown."]
-    signature_scheme: Annotated[str, choices(*SignatureScheme.values)]
+    signature_scheme: Annotated[str, "How requests are signed: a name of `signature-profiles/`."]
     payload_mode: Annotated[str, choices(*PayloadMode.values)]
     ordered: bool
     max_in_flight: int
@@ -138,11 +138,16 @@ class EndpointIn(serializers.Serializer[Any]):
     headers = serializers.DictField(
         child=Text(), required=False, help_text="Extra headers of every request. Their values are never shown again."
     )
-    signature_scheme = serializers.ChoiceField(
-        SignatureScheme.choices, required=False, help_text="How requests are signed; see the webhooks below."
+    signature_scheme = Text(
+        required=False,
+        max_length=64,
+        help_text="How requests are signed: `timestamped`, `standard` or another name of `signature-profiles/`.",
     )
     payload_mode = serializers.ChoiceField(
-        PayloadMode.choices, required=False, help_text="`thin` leaves `data` out: fetch the event with your key."
+        PayloadMode.choices,
+        required=False,
+        help_text="`thin` keeps of `data` only `id` and `…_id`: fetch the event with your key. `cloudevents` is"
+        " CloudEvents 1.0 in the body, `cloudevents_binary` with its attributes in headers.",
     )
     ordered = Flag(required=False, help_text="Each `ordering_key` one event at a time, in sequence.")
     max_in_flight = Whole(required=False, min_value=1, max_value=1000, help_text="Requests at the same time.")
@@ -463,11 +468,11 @@ def _shown(secret: str, fields: dict[str, Any]) -> str | None:
 
 @contextmanager
 def _fitting_secret(pointer: str) -> Iterator[None]:
-    """Turns a secret that does not fit the scheme into a problem at the field that asked for it."""
+    """Turns a scheme that is not there, or a secret or header that does not fit it, into a problem at its field."""
     try:
         yield
-    except UnfitSecret as unfit:
-        raise invalid([{"pointer": pointer, "detail": str(unfit)}]) from None
+    except Unfit as unfit:
+        raise invalid([{"pointer": unfit.pointer or pointer, "detail": str(unfit)}]) from None
 
 
 def _without_details(request: Request, shown: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,11 @@ def groups(request: HttpRequest) -> list[dict[str, Any]]:
         ("Limits", "speed", "limits"),
         ("Audit log", "history", "audit"),
     ]
-    platform = [("Event types", "category", "event-types"), ("API keys", "key", "keys")]
+    platform = [
+        ("Event types", "category", "event-types"),
+        ("Signatures", "signature", "signatures"),
+        ("API keys", "key", "keys"),
+    ]
     if request.user.has_perm("auth.change_user"):
         platform.append(("Users and roles", "person", "users"))
     seen = request.user.has_perm("deliveries.view_delivery")

@@ -33,6 +33,7 @@ from deliveries.console import (
     overview,
     replays,
     secrets,
+    signatures,
     switches,
     users,
 )
@@ -129,6 +130,11 @@ class ConsoleSite(UnfoldAdminSite):
             # Beside them: an event type may be called `new`.
             path("new-event-type/", self._page(event_types.new, needs=OPERATE), name="event-type-new"),
             path("new-event-type/declare/", self._action(event_types.declare), name="event-type-declare"),
+            path("signatures/", self._page(signatures.index), name="signatures"),
+            path("signatures/<str:name>/", self._page(signatures.show), name="signature"),
+            path("signatures/<str:name>/<str:action>/", self._action(signatures.act), name="signature-act"),
+            path("new-signature/", self._page(signatures.new, needs=OPERATE), name="signature-new"),
+            path("new-signature/make/", self._action(signatures.make), name="signature-make"),
             path("users/", self._page(users.index, needs=MANAGE_USERS), name="users"),
             path("users/<int:user_id>/", self._page(users.show, needs=MANAGE_USERS), name="user"),
             path(

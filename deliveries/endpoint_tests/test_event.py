@@ -5,6 +5,7 @@ again. A kill switch stops it like everything else: while it is on, nothing goes
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from deliveries.endpoint_tests import trial_slots
 from deliveries.endpoint_tests.trial_slots import TooManyTests as TooManyTests
 from deliveries.health.models import Hold
 from deliveries.ingest import NewEvent
-from deliveries.pump import prepare
+from deliveries.pump import forms, prepare
 from deliveries.pump.prepare import Signer
 from deliveries.pump.transport import GuardedTransport
 from deliveries.retry import is_success
@@ -28,8 +29,9 @@ from deliveries.send import Answered, Outgoing, Unanswered, send
 from deliveries.sql import clock
 from subscriptions import event_types, ids
 from subscriptions.guards.targets import policy
-from subscriptions.models import Endpoint
+from subscriptions.models import Endpoint, PayloadMode
 from subscriptions.secrets.vault import VaultError
+from subscriptions.signing import schemes
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +96,7 @@ def data_of(type: str, given: dict[str, Any] | None) -> dict[str, Any] | None:
 async def _run(endpoint: Endpoint, signing: Signer, type: str, data: dict[str, Any], *, now: datetime) -> Trial:
     event_id = ids.show("evt", ids.new_uuid())
     body = render(event_id, type=type, data=data, at=now)
-    request = outgoing(endpoint, signing, event_id=event_id, body=body, timestamp=int(now.timestamp()))
+    request = outgoing(endpoint, signing, event_id=event_id, type=type, body=body, timestamp=int(now.timestamp()))
     request = request._replace(headers=[*request.headers, MARK])
     async with transport() as carrier:
         result = signing.without_secrets(await send(request, transport=carrier))
@@ -127,6 +129,7 @@ def signer(endpoint: Endpoint) -> Signer:
         return prepare.signer(
             endpoint_id=endpoint.id,
             scheme=endpoint.signature_scheme,
+            recipe=_recipe(endpoint),
             secret_encrypted=bytes(endpoint.secret_encrypted),
             previous_secret_encrypted=_previous(endpoint),
             headers_encrypted=bytes(endpoint.headers_encrypted) if endpoint.headers_encrypted else None,
@@ -139,15 +142,23 @@ def signer(endpoint: Endpoint) -> Signer:
 
 
 def outgoing(
-    endpoint: Endpoint, signing: Signer, *, event_id: str, body: bytes, timestamp: int, attempt: int = 1
+    endpoint: Endpoint, signing: Signer, *, event_id: str, type: str, body: bytes, timestamp: int, attempt: int = 1
 ) -> Outgoing:
+    """In the endpoint's own form, but never without its data: a test of thin ones shows what was given."""
+    form = None
+    if endpoint.payload_mode in (PayloadMode.CLOUDEVENTS, PayloadMode.CLOUDEVENTS_BINARY):
+        form = forms.of(endpoint.payload_mode, body, source=prepare.source_of(endpoint.consumer_id))
+        body = form.body
     headers = signing.headers(
         event_id=event_id,
+        event_type=type,
+        url=endpoint.url,
         attempt=attempt,
         body=body,
         user_agent=settings.DELIVERY_USER_AGENT,
         timestamp=timestamp,
         traceparent=None,
+        form=form,
     )
     return Outgoing(
         url=endpoint.url, headers=headers, body=body, timeout_seconds=min(endpoint.timeout_seconds, _LONGEST)
@@ -157,6 +168,11 @@ def outgoing(
 def transport() -> GuardedTransport:
     """The same way out as every delivery's, with the same guard at the dial."""
     return GuardedTransport(policy=policy(), proxy_url=settings.DELIVERY_PROXY_URL or None)
+
+
+def _recipe(endpoint: Endpoint) -> str | None:
+    stored = schemes.stored_recipe(endpoint.signature_scheme)
+    return json.dumps(stored) if stored else None
 
 
 def _previous(endpoint: Endpoint) -> bytes | None:

@@ -20,10 +20,13 @@ from subscriptions.api.parsing import loads
 from subscriptions.api.problems import Problem, as_problem
 from subscriptions.models import EndpointStatus
 from subscriptions.secrets.own_secrets import UnfitSecret, check_secret
+from subscriptions.signing.ready_made import READY_MADE
+from subscriptions.signing.recipe import Recipe
 
 # More than anybody has; a file that goes on for ever ends here. Names are remembered: about 0.2 KB for each line.
 MOST_LINES = 1_000_000
 # An older secret signs beside the new one for a week at most, as after any rotation.
+_ANY_SECRET = Recipe(signed="{body}")
 _LONGEST_OVERLAP = timedelta(days=7)
 _ENDPOINT_UID_RULE = "Letters, digits and . _ : @ ~ + - only, starting with a letter or digit, and no id of ours."
 
@@ -141,9 +144,10 @@ def _endpoint(number: int, fields: dict[str, Any]) -> EndpointLine:
         raise LineRefused(Mistake("/previous_secret", "It comes with `previous_secret_expires_at`, or not at all."))
     if expires_at is not None and expires_at > timezone.now() + _LONGEST_OVERLAP:
         raise LineRefused(Mistake("/previous_secret_expires_at", "At most seven days ahead."))
-    scheme = fields.get("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME)
+    # Operators' profiles are in the database, which looks at their secrets later.
+    recipe = READY_MADE.get(fields.get("signature_scheme", settings.DELIVERY_SIGNATURE_SCHEME), _ANY_SECRET)
     for name, secret in (("secret", fields.get("secret")), ("previous_secret", previous)):
-        _check_secret(name, secret, scheme)
+        _check_secret(name, secret, recipe)
     if previous is not None and "secret" not in fields:
         raise LineRefused(Mistake("/secret", "An older secret signs beside one that the line gives."))
     is_over = expires_at is not None and expires_at <= timezone.now()
@@ -154,10 +158,10 @@ def _endpoint(number: int, fields: dict[str, Any]) -> EndpointLine:
     )  # fmt: skip
 
 
-def _check_secret(name: str, secret: str | None, scheme: str) -> None:
+def _check_secret(name: str, secret: str | None, recipe: Recipe) -> None:
     try:
         if secret is not None:
-            check_secret(secret, scheme=scheme)
+            check_secret(secret, recipe=recipe)
     except UnfitSecret as unfit:
         raise LineRefused(Mistake(f"/{name}", str(unfit))) from None
 

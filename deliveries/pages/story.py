@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 
 from deliveries.browse import words
 from deliveries.models import Attempt, Delivery
-from deliveries.pump.prepare import thin
+from deliveries.pump import forms
+from deliveries.pump.prepare import source_of
 from deliveries.retry import is_success
 from deliveries.states import DeliveryState
 from subscriptions.models import Endpoint, EndpointStatus
@@ -81,7 +82,7 @@ def sent_body(body: bytes | None, endpoint: Endpoint) -> bytes | None:
     """The bytes on the wire, as long as the payload is kept."""
     if body is None:
         return None
-    return thin(body) if endpoint.payload_mode == "thin" else body
+    return forms.of(endpoint.payload_mode, body, source=source_of(endpoint.consumer_id)).body
 
 
 def curl(url: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> str:

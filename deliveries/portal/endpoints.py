@@ -31,7 +31,8 @@ from subscriptions.guards import targets
 from subscriptions.guards.urls import RefusedTarget
 from subscriptions.limits import rate_limit
 from subscriptions.models import AuditEntry, Consumer, Endpoint
-from subscriptions.secrets.own_secrets import UnfitSecret
+from subscriptions.secrets.own_secrets import Unfit
+from subscriptions.signing import schemes
 
 COUNTED_UP_TO = 1000
 # How often an endpoint's state refreshes itself on its page (seconds).
@@ -152,8 +153,8 @@ def edit(request: HttpRequest, consumer: Consumer, endpoint: str) -> HttpRespons
     if request.method == "POST" and not form.errors:
         try:
             actions.update(found, dict(form.fields), actor=actor(request), why="")
-        except UnfitSecret as unfit:
-            form.errors["signature_scheme"] = str(unfit)
+        except Unfit as unfit:
+            form.errors[unfit.pointer.removeprefix("/") or "signature_scheme"] = str(unfit)
             return form_page(request, consumer, form, families, title=_("Change endpoint"), endpoint=found)
         return back_to(request, page_of(found), done=_("Saved. It holds for everything that goes out from now on."))
     return form_page(request, consumer, form, families, title=_("Change endpoint"), endpoint=found)
@@ -275,6 +276,7 @@ def form_page(
         form=form,
         families=families,
         others=form.others(families),
+        schemes=schemes.meanings(),
         usual_schedule=", ".join(map(str, settings.DELIVERY_RETRY_SCHEDULE)),
         status=400 if form.errors else 200,
         **context,

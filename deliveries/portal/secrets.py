@@ -18,11 +18,13 @@ from deliveries.portal.endpoints import find, form_page, page_of, secrets_since
 from deliveries.portal.first_steps import VERIFYING, is_verified
 from deliveries.portal.page import actor, back_to, missing, render
 from deliveries.portal.sessions import session_of
-from deliveries.portal.snippets import snippets
+from deliveries.portal.snippets import Snippet, snippets
 from subscriptions import endpoints
 from subscriptions.actions.endpoints import create
 from subscriptions.models import Consumer, Endpoint
 from subscriptions.secrets import handover
+from subscriptions.secrets.own_secrets import Unfit
+from subscriptions.signing import schemes
 
 
 def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
@@ -41,6 +43,8 @@ def new(request: HttpRequest, consumer: Consumer) -> HttpResponse:
         except endpoints.TooManyNewEndpoints:
             why = _("You have made as many endpoints as you may within a day. Change one instead, or wait.")
             form = form.refused(why)
+        except Unfit as unfit:
+            form.errors[unfit.pointer.removeprefix("/")] = str(unfit)
     return form_page(request, consumer, form, families, title=_("New endpoint"))
 
 
@@ -78,7 +82,7 @@ def show(request: HttpRequest, consumer: Consumer, endpoint: str, token: str) ->
         until=endpoints.overlap_until(found, now=timezone.now()),
         section="Endpoints",
         **(_verdict(found) if shown else {}),
-        snippets=snippets(scheme=found.signature_scheme, url=found.url) if shown else [],
+        snippets=_snippets(found) if shown else [],
     )
 
 
@@ -97,6 +101,11 @@ def _verdict(endpoint: Endpoint) -> dict[str, Any]:
     report: dict[str, Any] = (done.report if done else None) or {}
     failed = [each for each in report.get("findings", []) if each["name"] in VERIFYING and each["verdict"] != "pass"]
     return {"verified": is_verified(report), "failed": failed[0] if failed else None}
+
+
+def _snippets(endpoint: Endpoint) -> list[Snippet]:
+    scheme = endpoint.signature_scheme
+    return snippets(scheme=scheme, recipe=schemes.recipe_of(scheme), url=endpoint.url)
 
 
 def _hand_over(request: HttpRequest, endpoint: Endpoint, **content: Any) -> HttpResponse:

@@ -15,6 +15,7 @@ from deliveries.portal import endpoints
 from deliveries.portal.page import render
 from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint
+from subscriptions.signing import schemes
 
 # As much as the largest event takes (characters).
 _LONGEST = 300_000
@@ -35,6 +36,8 @@ def show(request: HttpRequest, consumer: Consumer) -> HttpResponse:
             secret=request.POST.get("secret", "")[:_LONGEST],
             computed=posted["computed"],
             own_secrets=test_event.signer(chosen).secrets if chosen else (),
+            recipe=schemes.recipe_of(chosen.signature_scheme) if chosen else None,
+            url=chosen.url if chosen else "",
             now=time.time(),
         )
     return render(
@@ -60,7 +63,12 @@ def _of_delivery(consumer: Consumer, public_id: str) -> dict[str, str]:
         return {}
     endpoint, event = last.delivery.endpoint, last.delivery.event
     sent = story.sent_body(bytes(event.body) if event.body is not None else None, endpoint)
-    headers = [f"{name}: {value}" for name, value in last.request_headers if str(name).startswith("webhook-")]
+    ours = {name.lower() for name in schemes.recipe_of(endpoint.signature_scheme).header_names}
+    headers = [
+        f"{name}: {value}"
+        for name, value in last.request_headers
+        if str(name).startswith("webhook-") or str(name).lower() in ours
+    ]
     return {
         "headers": "\n".join(headers),
         "body": (sent or b"").decode(errors="replace"),

@@ -1,4 +1,5 @@
-"""Receivers to copy, in eight languages, filled in with an endpoint's scheme. The files are in receivers/. Pure.
+"""Receivers to copy, filled in with an endpoint's scheme: in eight languages for our own two, in two for all others
+(profile_snippets.py). The files are in receivers/. Pure.
 
 Lines between `@timestamped`, `@standard` and `@end` are for endpoints with that scheme; the rest is for both.
 """
@@ -6,6 +7,10 @@ Lines between `@timestamped`, `@standard` and `@end` are for endpoints with that
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from deliveries.portal import profile_snippets
+from subscriptions.signing.ready_made import READY_MADE, STANDARD, TIMESTAMPED
+from subscriptions.signing.recipe import Recipe
 
 # Never the secret itself: what is copied from a page ends up in a repository.
 PLACEHOLDER = "whsec_…"
@@ -23,7 +28,14 @@ class Snippet:
     code: str
 
 
-def snippets(*, scheme: str, url: str) -> list[Snippet]:
+def snippets(*, scheme: str, url: str, recipe: Recipe | None = None) -> list[Snippet]:
+    if scheme not in (TIMESTAMPED, STANDARD):
+        return [
+            Snippet(
+                name, _LANGUAGES[name], write(recipe or READY_MADE[scheme], url=url).replace("{{secret}}", PLACEHOLDER)
+            )
+            for name, write in (("python", profile_snippets.python), ("javascript", profile_snippets.javascript))
+        ]
     return [Snippet(name, title, code(name, scheme=scheme, url=url)) for name, title in _LANGUAGES.items()]
 
 

@@ -16,8 +16,14 @@ TEXTS = (
     _("endpoint"), _("state"), _("event type"), _("answer"), _("since"), _("until"), _("q"),
     # deliveries/statistics/figures.py
     _("24 hours"), _("7 days"), _("30 days"),
+    # subscriptions/signing/ready_made.py
+    _("t=…,v1=… over <timestamp>.<body>; what Stripe's libraries verify."), _("Standard Webhooks."),
+    _("As GitHub signs: for receivers that verify X-Hub-Signature-256."),
+    _("As Shopify signs: for receivers that verify X-Shopify-Hmac-Sha256."),
+    _("As Slack signs: for receivers that verify X-Slack-Signature."),
+    _("As Stripe signs, in the header Stripe-Signature."),
     # subscriptions/models.py
-    _("full"), _("thin"),
+    _("full"), _("thin"), _("cloudevents"), _("cloudevents_binary"),
     # deliveries/send.py
     _("connect timeout"), _("connect failed"), _("dns"), _("tls"), _("refused address"), _("read timeout"), _("reset"),
     _("bad response"), _("shortage"), _("internal"), _("worker lost"), _("no answer"),

@@ -6,10 +6,12 @@ from functools import lru_cache
 from uuid import UUID
 
 import orjson
+from django.conf import settings
 
 from deliveries import sign
 from deliveries.claim import Claimed
-from deliveries.pump import redact
+from deliveries.pump import forms, redact
+from deliveries.pump.forms import Form
 from deliveries.send import Answered, Outgoing, Unanswered
 from subscriptions import ids
 from subscriptions.secrets.endpoint_secrets import Column, unseal
@@ -21,24 +23,31 @@ class Signer:
     """What signing for an endpoint takes, opened. Kept in memory by a worker, never shown."""
 
     scheme: str
+    # Of a profile that operators made.
+    recipe: str | None
     secrets: tuple[str, ...]
     custom_headers: tuple[tuple[str, str], ...]
     # A secret that the consumer brought need not begin with `whsec_`, so no answer tells by its look that it holds one.
     has_unmarked_secret: bool
 
     def headers(
-        self, *, event_id: str, attempt: int, body: bytes, user_agent: str, timestamp: int, traceparent: str | None
-    ) -> list[tuple[str, str]]:
+        self, *, event_id: str, event_type: str, attempt: int, url: str, body: bytes, user_agent: str, timestamp: int,
+        traceparent: str | None, form: Form | None = None,
+    ) -> list[tuple[str, str]]:  # fmt: skip
         return sign.headers(
             scheme=self.scheme,
+            recipe=self.recipe,
             secrets=self.secrets,
             event_id=event_id,
+            event_type=event_type,
+            url=url,
             timestamp=timestamp,
             attempt=attempt,
             body=body,
             user_agent=user_agent,
             traceparent=traceparent,
-            custom=self.custom_headers,
+            custom=(*form.headers, *self.custom_headers) if form else self.custom_headers,
+            content_type=form.content_type if form else "application/json",
         )
 
     def redacted(self, request: Outgoing) -> Sequence[tuple[str, str]]:
@@ -58,6 +67,7 @@ def signer(
     *,
     endpoint_id: UUID,
     scheme: str,
+    recipe: str | None,
     secret_encrypted: bytes,
     previous_secret_encrypted: bytes | None,
     headers_encrypted: bytes | None,
@@ -73,6 +83,7 @@ def signer(
     custom = orjson.loads(opened(headers_encrypted, "headers_encrypted")) if headers_encrypted else {}
     return Signer(
         scheme=scheme,
+        recipe=recipe,
         secrets=tuple(secrets),
         custom_headers=tuple(custom.items()),
         has_unmarked_secret=not all(secret.startswith("whsec_") for secret in secrets),
@@ -83,6 +94,7 @@ def signer_of(delivery: Claimed) -> Signer:
     return signer(
         endpoint_id=delivery.endpoint_id,
         scheme=delivery.signature_scheme,
+        recipe=delivery.signature_recipe,
         secret_encrypted=delivery.secret_encrypted,
         previous_secret_encrypted=delivery.previous_secret_encrypted,
         headers_encrypted=delivery.headers_encrypted,
@@ -90,14 +102,23 @@ def signer_of(delivery: Claimed) -> Signer:
 
 
 def outgoing(delivery: Claimed, *, user_agent: str, timestamp: int) -> Outgoing:
-    body = thin(delivery.body) if delivery.payload_mode == "thin" else delivery.body
+    # Most are sent as they were stored, and pay nothing for the others.
+    form = (
+        forms.of(delivery.payload_mode, delivery.body, source=source_of(delivery.consumer_id))
+        if (delivery.payload_mode != "full")
+        else None
+    )
+    body = form.body if form else delivery.body
     headers = signer_of(delivery).headers(
         event_id=delivery.producer_id or ids.show("evt", delivery.event_id),
+        event_type=delivery.event_type,
+        url=delivery.url,
         attempt=delivery.number,
         body=body,
         user_agent=user_agent,
         timestamp=timestamp,
         traceparent=delivery.traceparent,
+        form=form,
     )
     return Outgoing(url=delivery.url, headers=headers, body=body, timeout_seconds=delivery.timeout_seconds)
 
@@ -115,8 +136,6 @@ def without_secrets(delivery: Claimed, sent: Answered | Unanswered) -> Answered 
     return sent
 
 
-def thin(body: bytes) -> bytes:
-    """The stored body without its data: a pure function of stored bytes, so it is the same for every attempt."""
-    whole = orjson.loads(body)
-    del whole["data"]
-    return orjson.dumps(whole)
+def source_of(consumer_id: UUID) -> str:
+    """The `source` of a consumer's CloudEvents: ids of producers are unique within a consumer."""
+    return f"{settings.CLOUDEVENTS_SOURCE}/consumers/{ids.show_often('con', consumer_id)}"

@@ -26,6 +26,7 @@ KEYS_READ = "keys:read"
 KEYS_WRITE = "keys:write"  # issue, rotate and revoke a consumer's keys
 EVENT_TYPES_READ = "event_types:read"
 EVENT_TYPES_WRITE = "event_types:write"
+SIGNATURE_PROFILES_WRITE = "signature_profiles:write"  # how requests are signed; reading it needs `endpoints:read`
 AUDIT_READ = "audit:read"
 METRICS_READ = "metrics:read"  # /metrics
 # No scope, but what a view names instead where every key may.
@@ -34,13 +35,13 @@ ANY = "any"
 ALL = frozenset({
     EVENTS_WRITE, EVENTS_READ, DELIVERIES_READ, ATTEMPTS_READ, REPLAYS_WRITE, ENDPOINTS_READ, ENDPOINTS_WRITE,
     ENDPOINTS_TEST, SECRETS_ROTATE, CONSUMERS_READ, CONSUMERS_WRITE, PORTAL_LINKS_WRITE, KEYS_READ, KEYS_WRITE,
-    EVENT_TYPES_READ, EVENT_TYPES_WRITE, AUDIT_READ, METRICS_READ,
+    EVENT_TYPES_READ, EVENT_TYPES_WRITE, SIGNATURE_PROFILES_WRITE, AUDIT_READ, METRICS_READ,
 })  # fmt: skip
 
 # What a key of this role may have at all.
 POSSIBLE: dict[str, frozenset[str]] = {
     Role.OPERATOR.value: ALL,
-    Role.PRODUCER.value: ALL - {AUDIT_READ, METRICS_READ},
+    Role.PRODUCER.value: ALL - {SIGNATURE_PROFILES_WRITE, AUDIT_READ, METRICS_READ},
     Role.CONSUMER.value: frozenset({
         EVENTS_READ, DELIVERIES_READ, ATTEMPTS_READ, REPLAYS_WRITE, ENDPOINTS_READ, ENDPOINTS_WRITE, ENDPOINTS_TEST,
         SECRETS_ROTATE, CONSUMERS_READ, KEYS_READ, KEYS_WRITE, EVENT_TYPES_READ,

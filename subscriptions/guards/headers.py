@@ -29,31 +29,35 @@ def check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         _check_name(name)
         _check_value(name, value)
-        if _folded(name) in seen:
+        if folded(name) in seen:
             raise RefusedHeader(
                 "header_duplicated",
                 _("%(name)s is given twice; header names ignore upper and lower case, and receivers read `_` as `-`.")
                 % {"name": name},
                 name=name,
             )
-        seen.add(_folded(name))
+        seen.add(folded(name))
 
 
 def _check_name(name: str) -> None:
-    # `fullmatch`, because `$` would let a trailing newline through. The set is RFC 9110's token.
-    if not 0 < len(name) <= MAX_NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+    if not is_header_name(name):
         raise RefusedHeader(
             "header_name_invalid",
             _("A header name is 1 to %(most)s letters, digits or hyphens, without spaces or a colon.")
             % {"most": MAX_NAME_LENGTH},
             name=name,
         )
-    if _folded(name) in RESERVED or _folded(name).startswith(RESERVED_PREFIXES):
+    if folded(name) in RESERVED or folded(name).startswith(RESERVED_PREFIXES):
         text = _("%(name)s is set by us or by the connection.")
         raise RefusedHeader("header_name_reserved", text % {"name": name}, name=name)
 
 
-def _folded(name: str) -> str:
+def is_header_name(name: str) -> bool:
+    # `fullmatch`, because `$` would let a trailing newline through. The set is RFC 9110's token.
+    return 0 < len(name) <= MAX_NAME_LENGTH and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) is not None
+
+
+def folded(name: str) -> str:
     """As receivers tell names apart: CGI and WSGI make the same variable of `Content_Length` and `Content-Length`."""
     return name.lower().replace("_", "-")
 

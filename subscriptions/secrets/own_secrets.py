@@ -6,7 +6,7 @@ import re
 
 from django.utils.translation import gettext as _
 
-from subscriptions.models import SignatureScheme
+from subscriptions.signing.recipe import Recipe
 
 # What can be typed, copied and sent: letters, digits, signs and blanks of ASCII.
 PRINTABLE = re.compile(r"[\x20-\x7e]{16,256}")
@@ -14,17 +14,22 @@ PRINTABLE = re.compile(r"[\x20-\x7e]{16,256}")
 _STANDARD_BYTES = range(24, 65)
 
 
-class UnfitSecret(Exception):
+class Unfit(Exception):
+    """Parts of an endpoint that do not fit together. The message is for people."""
+
+    # The field it is about; empty where the caller knows.
+    pointer = ""
+
+
+class UnfitSecret(Unfit):
     """This secret cannot sign in this scheme. The message says what would fit, and never holds the secret."""
 
 
-def check_secret(secret: str, *, scheme: str) -> None:
+def check_secret(secret: str, *, recipe: Recipe) -> None:
     if not PRINTABLE.fullmatch(secret):
         raise UnfitSecret(_("A secret has 16 to 256 printable characters of ASCII."))
-    if scheme == SignatureScheme.STANDARD and not _is_standard(secret):
-        raise UnfitSecret(
-            _("The scheme `standard` needs a secret of its own form: `whsec_` and the base64 of 24 to 64 bytes.")
-        )
+    if recipe.key == "base64" and not _is_standard(secret):
+        raise UnfitSecret(_("This scheme needs a secret of its own form: `whsec_` and the base64 of 24 to 64 bytes."))
 
 
 def _is_standard(secret: str) -> bool:

@@ -17,6 +17,7 @@ from deliveries.console.site import PAGE
 from deliveries.statistics import rollup
 from subscriptions import event_types, keys
 from subscriptions.models import Consumer, Role
+from subscriptions.signing import schemes
 from tests import axe
 from tests.browser import ask, needs_browser
 from tests.console import dead_letters, on_the_map
@@ -40,6 +41,7 @@ PATHS = {
     "limits": "limits/?consumer=acme",
     "keys": "keys/", "key": "keys/{key}/", "key-new": "new-key/", "key-shown": "keys/shown/none/",
     "event-types": "event-types/", "event-type": "event-types/invoice.paid/", "event-type-new": "new-event-type/",
+    "signatures": "signatures/", "signature": "signatures/own-way/", "signature-new": "new-signature/",
     "users": "users/", "user": "users/{user}/", "user-new": "new-user/",
     "user-password": "users/{user}/password/none/", "audit": "audit/",
 }  # fmt: skip
@@ -54,6 +56,7 @@ def something_of_everything(acme: Consumer) -> dict[str, str]:
     job = replay.start(Filter(endpoint_id=endpoint.id), consumer=acme, rate_per_second=1, requested_by="somebody")
     version = {"api_version": "1", "schema": {"type": "object"}, "example": {"amount": 1}}
     event_types.create(name="invoice.paid", description="An invoice was paid.", versions=[version])
+    schemes.create(name="own-way", description="As our old sender signed.", signed="{body}", hash="sha1")
     key, _ = keys.issue(role=Role.CONSUMER, consumer=acme, name="catch-up job")
     User.objects.create_superuser("root", password=PASSWORD)
     ulla = User.objects.create_user("ulla", email="ulla@example.test", is_staff=True)

@@ -52,6 +52,7 @@ _TAG_OF_MODULE = {
     "consumers": "Consumers",
     "keys": "Keys",
     "event_types": "Event types",
+    "signature_profiles": "Signature profiles",
     "endpoints": "Endpoints",
     "events": "Events",
     "feed": "Events",
@@ -65,6 +66,7 @@ TAGS = {
     "Consumers": "The tenants: they own endpoints and keys, and events are addressed to them.",
     "Keys": "A consumer's API keys, made, rotated and revoked with another key.",
     "Event types": "The catalogue: names, descriptions, and a JSON Schema per version.",
+    "Signature profiles": "How requests are signed: ready-made ways, and those that your operators describe.",
     "Endpoints": "The URLs that want events: their settings, their secrets, and tests of their receivers.",
     "Events": "What happened: emit it, read it, catch up on it.",
     "Deliveries": "One event owed to one endpoint, with every attempt. Dead letters are those in the state `dead`.",
@@ -102,6 +104,11 @@ PATH_PARAMETERS: dict[str, Schema] = {
         "description": "A replay job's id.",
         "schema": {"type": "string"},
         "example": "rpl_01m7h3xmx1es6vbckezbxg7h8a",
+    },
+    "profile": {
+        "description": "A signature profile's name, as `signature_scheme` names it.",
+        "schema": {"type": "string"},
+        "example": "github",
     },
     "name": {"description": "An event type's name.", "schema": {"type": "string"}, "example": "invoice.paid"},
 }

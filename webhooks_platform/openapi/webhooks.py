@@ -35,13 +35,14 @@ _OWN: dict[str, tuple[str, Any]] = {
 ANY_EVENT = "any.event"
 
 _SIGNED = """\
-Two schemes; each endpoint has one (`signature_scheme`). Both are HMAC-SHA256 over the raw bytes of the body: verify
+Each endpoint has a scheme (`signature_scheme`). Our own two are HMAC-SHA256 over the raw bytes of the body: verify
 before you parse.
 
 - `timestamped`, the default: `t=<timestamp>,v1=<hex>` over `<timestamp>.<body>`, keyed with the whole secret, `whsec_`
   included. Stripe's libraries verify it.
 - `standard`: `v1,<base64>` over `<webhook-id>.<webhook-timestamp>.<body>`, keyed with the base64-decoded part after
   `whsec_`. The libraries of Standard Webhooks verify it.
+- Others are for receivers that verify another sender's requests: `signature-profiles/` lists them, with their headers.
 
 While a secret is being rotated there are two signatures, the new one first: any of them will do. Refuse timestamps that
 are more than five minutes away."""
@@ -98,7 +99,7 @@ class WebhookOut(TypedDict):
     created_at: Annotated[Time, "When the event was accepted."]
     timestamp: Annotated[Time, "When it happened: `occurred_at`, else `created_at`."]
     api_version: str
-    data: NotRequired[Annotated[dict[str, Any], "Left out where the endpoint's `payload_mode` is `thin`."]]
+    data: Annotated[dict[str, Any], "Only `id` and `…_id` where the endpoint's `payload_mode` is `thin`."]
     ordering_key: NotRequired[str]
     sequence: NotRequired[Annotated[int, "Its place among the events of its ordering key, without gaps."]]
 

@@ -607,6 +607,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/signature-profiles/": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["list_signature_profiles"];
+        put?: never;
+        post: operations["create_signature_profile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/signature-profiles/{profile}/": {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                profile: string;
+            };
+            cookie?: never;
+        };
+        get: operations["get_signature_profile"];
+        put?: never;
+        post?: never;
+        delete: operations["delete_signature_profile"];
+        options?: never;
+        head?: never;
+        patch: operations["update_signature_profile"];
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -677,8 +715,7 @@ export interface components {
             checked_at: string;
             endpoint: string;
             findings: components["schemas"]["Finding"][];
-            /** @enum {string} */
-            signature_scheme: "timestamped" | "standard";
+            signature_scheme: string;
             url: string;
             /** @enum {string} */
             verdict: "pass" | "warn" | "fail" | "unknown";
@@ -800,11 +837,10 @@ export interface components {
             };
             ordered: boolean;
             /** @enum {string} */
-            payload_mode: "full" | "thin";
+            payload_mode: "full" | "thin" | "cloudevents" | "cloudevents_binary";
             rate_limit_per_second: number | null;
             retry_schedule: number[] | null;
-            /** @enum {string} */
-            signature_scheme: "timestamped" | "standard";
+            signature_scheme: string;
             /** @enum {string} */
             status: "active" | "paused" | "disabled";
             timeout_seconds: number;
@@ -823,11 +859,10 @@ export interface components {
             };
             ordered?: boolean;
             /** @enum {string} */
-            payload_mode?: "full" | "thin";
+            payload_mode?: "full" | "thin" | "cloudevents" | "cloudevents_binary";
             rate_limit_per_second?: number | null;
             retry_schedule?: number[] | null;
-            /** @enum {string} */
-            signature_scheme?: "timestamped" | "standard";
+            signature_scheme?: string;
             timeout_seconds?: number;
             url?: string;
             why?: string;
@@ -1030,12 +1065,11 @@ export interface components {
             };
             ordered: boolean;
             /** @enum {string} */
-            payload_mode: "full" | "thin";
+            payload_mode: "full" | "thin" | "cloudevents" | "cloudevents_binary";
             rate_limit_per_second: number | null;
             retry_schedule: number[] | null;
             secret: string | null;
-            /** @enum {string} */
-            signature_scheme: "timestamped" | "standard";
+            signature_scheme: string;
             /** @enum {string} */
             status: "active" | "paused" | "disabled";
             timeout_seconds: number;
@@ -1054,12 +1088,11 @@ export interface components {
             };
             ordered?: boolean;
             /** @enum {string} */
-            payload_mode?: "full" | "thin";
+            payload_mode?: "full" | "thin" | "cloudevents" | "cloudevents_binary";
             rate_limit_per_second?: number | null;
             retry_schedule?: number[] | null;
             secret?: string;
-            /** @enum {string} */
-            signature_scheme?: "timestamped" | "standard";
+            signature_scheme?: string;
             timeout_seconds?: number;
             url: string;
             why?: string;
@@ -1091,6 +1124,27 @@ export interface components {
             /** @enum {string} */
             role: "producer" | "consumer" | "operator";
             scopes: string[];
+        };
+        NewProfileRequest: {
+            attempt_header?: string | null;
+            description?: string;
+            /** @enum {string} */
+            encoding?: "hex" | "base64";
+            /** @enum {string} */
+            hash?: "sha256" | "sha512" | "sha1";
+            id_header?: string | null;
+            /** @enum {string} */
+            key?: "text" | "base64";
+            lead?: string;
+            name: string;
+            prefix?: string;
+            second_header?: string | null;
+            separator?: string;
+            signature_header?: string;
+            signed: string;
+            timestamp_header?: string | null;
+            type_header?: string | null;
+            why?: string;
         };
         NoticeData: {
             /** Format: date-time */
@@ -1137,6 +1191,54 @@ export interface components {
             title: string;
             /** Format: uri */
             type: string;
+        };
+        Profile: {
+            attempt_header: string | null;
+            /** Format: date-time */
+            created_at: string | null;
+            description: string;
+            /** @enum {string} */
+            encoding: "hex" | "base64";
+            /** @enum {string} */
+            hash: "sha256" | "sha512" | "sha1";
+            id_header: string | null;
+            /** @enum {string} */
+            key: "text" | "base64";
+            lead: string;
+            name: string;
+            prefix: string;
+            ready_made: boolean;
+            second_header: string | null;
+            separator: string;
+            signature_header: string;
+            signed: string;
+            timestamp_header: string | null;
+            type_header: string | null;
+            warnings: string[];
+        };
+        ProfileChangeRequest: {
+            attempt_header?: string | null;
+            description?: string;
+            /** @enum {string} */
+            encoding?: "hex" | "base64";
+            /** @enum {string} */
+            hash?: "sha256" | "sha512" | "sha1";
+            id_header?: string | null;
+            /** @enum {string} */
+            key?: "text" | "base64";
+            lead?: string;
+            prefix?: string;
+            second_header?: string | null;
+            separator?: string;
+            signature_header?: string;
+            signed?: string;
+            timestamp_header?: string | null;
+            type_header?: string | null;
+            why?: string;
+        };
+        ProfileList: {
+            next: null;
+            results: components["schemas"]["Profile"][];
         };
         Replay: {
             /** Format: date-time */
@@ -1278,7 +1380,7 @@ export interface components {
             api_version: string;
             /** Format: date-time */
             created_at: string;
-            data?: {
+            data: {
                 [key: string]: unknown;
             };
             id: string;
@@ -2479,6 +2581,126 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Replay"];
+                };
+            };
+        };
+    };
+    list_signature_profiles: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileList"];
+                };
+            };
+        };
+    };
+    create_signature_profile: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewProfileRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
+                };
+            };
+        };
+    };
+    get_signature_profile: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                profile: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
+                };
+            };
+        };
+    };
+    delete_signature_profile: {
+        parameters: {
+            query?: {
+                why?: string;
+            };
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                profile: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    update_signature_profile: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                profile: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ProfileChangeRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
         };

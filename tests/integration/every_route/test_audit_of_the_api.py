@@ -13,6 +13,7 @@ from deliveries.browse.filter import Filter
 from deliveries.health import lifecycle
 from subscriptions import keys
 from subscriptions.models import Consumer, Endpoint, Role
+from subscriptions.signing import schemes
 from tests.audit import entries
 from tests.conftest import Api
 from tests.console import dead_letters
@@ -42,6 +43,9 @@ ACTIONS: dict[tuple[str, str], tuple[str, str, int]] = {
     ("resume", "POST"): ("endpoint.resumed", "{endpoint}", 1),
     ("test", "POST"): ("endpoint.tested", "{endpoint}", 1),
     ("check-up", "POST"): ("endpoint.checked_up", "{endpoint}", 1),
+    ("signature-profiles", "POST"): ("signature_profile.created", "{answer[name]}", 1),
+    ("signature-profile", "PATCH"): ("signature_profile.changed", "{profile}", 1),
+    ("signature-profile", "DELETE"): ("signature_profile.deleted", "{profile}", 1),
     ("event-types", "POST"): ("event_type.created", "{answer[name]}", 1),
     ("event-type", "PATCH"): ("event_type.changed", "{name}", 1),
     # It is in use.
@@ -60,7 +64,9 @@ def things(acme: Consumer, receiver: Receiver) -> dict[str, str]:
     endpoint, [delivery, *_] = dead_letters(acme, 3, url=receiver.url)
     key, _ = keys.issue(role=Role.CONSUMER, consumer=acme)
     job = replay.start(Filter(endpoint_id=endpoint.id), consumer=acme, rate_per_second=1, requested_by="test")
+    schemes.create(name="own-way", signed="{body}")
     return {
+        "profile": "own-way",
         "consumer": "acme", "consumer_id": acme.public_id, "endpoint": endpoint.public_id, "key": key.public_id,
         "delivery": delivery.public_id, "replay": job.public_id, "name": "invoice.paid",
     }  # fmt: skip

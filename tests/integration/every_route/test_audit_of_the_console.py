@@ -15,6 +15,7 @@ from deliveries.browse.filter import Filter
 from deliveries.console import deliveries as delivery_pages
 from deliveries.console import endpoints as endpoint_pages
 from deliveries.console import event_types as event_type_pages
+from deliveries.console import signatures as signature_pages
 from deliveries.console import users as user_pages
 from deliveries.console.accounts import second_factor
 from deliveries.console.site import DEED, EXPORT, PAGE
@@ -22,6 +23,7 @@ from deliveries.health import lifecycle
 from subscriptions import event_types, keys
 from subscriptions.audit import Actor
 from subscriptions.models import AuditEntry, Consumer, Role
+from subscriptions.signing import schemes
 from tests.audit import Entry, entries
 from tests.console import dead_letters, logged_in, on_the_map
 from tests.receiver import Receiver
@@ -30,6 +32,10 @@ from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WHY = {"why": "They asked."}
+SIGNATURE = {
+    "signed": "{timestamp}.{body}", "signature_header": "X-Sign", "timestamp_header": "X-Time", "separator": ",",
+    "hash": "sha512", "encoding": "hex", "key": "text",
+}  # fmt: skip
 # What each writes: the action, its target and how many.
 ACTIONS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "deliveries/{delivery}/replay/": ({}, "delivery.replayed", "{delivery}", 1),
@@ -66,6 +72,9 @@ ACTIONS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "event-types/{type}/archive/": ({}, "event_type.changed", "{type}", 1),
     "event-types/{old}/restore/": ({}, "event_type.changed", "{old}", 1),
     "event-types/{type}/delete/": ({}, "event_type.deleted", "{type}", 1),
+    "new-signature/make/": (SIGNATURE | {"name": "new-way"}, "signature_profile.created", "new-way", 1),
+    "signatures/own-way/change/": (SIGNATURE, "signature_profile.changed", "own-way", 1),
+    "signatures/own-way/delete/": ({}, "signature_profile.deleted", "own-way", 1),
     "new-user/add/": ({"name": "rita", "role": "Read-only"}, "user.created", "rita", 1),
     "users/{user}/role/": ({"role": "Operators"}, "user.changed", "ulla", 1),
     "users/{user}/deactivate/": ({}, "user.deactivated", "ulla", 1),
@@ -90,6 +99,7 @@ def given(acme: Consumer, receiver: Receiver) -> dict[str, str]:
     lifecycle.pause(paused, reason="for the test")
     held = Consumer.objects.create(uid="held")
     holds.put_on(held, actor=Actor.of_user("somebody"), why="for the test")
+    schemes.create(name="own-way", signed="{body}")
     event_types.create(name="never.used")
     old = event_types.create(name="old.one")
     event_types.update(old, {"deprecated": True, "archived": True})
@@ -135,6 +145,7 @@ def test_s16_every_action_on_the_map_is_described_here(given: dict[str, str]) ->
     assert actions["delivery-act"] == set(delivery_pages.ACTIONS)
     assert actions["endpoint-act"] == {*endpoint_pages.ACTIONS, "rotate"}
     assert actions["event-type-act"] == event_type_pages.ACTIONS
+    assert actions["signature-act"] == signature_pages.ACTIONS
     assert actions["user-act"] == user_pages.ALL_ACTIONS
 
 

@@ -26,7 +26,9 @@ from subscriptions import consumers, endpoints, event_types, keys
 from subscriptions.api.consumers import ConsumerIn
 from subscriptions.api.event_types import EventTypeIn, NewEventTypeIn
 from subscriptions.api.keys import KeyIn, KeyRotateIn
+from subscriptions.api.signature_profiles import NewProfileIn, ProfileIn
 from subscriptions.models import Consumer, Role
+from subscriptions.signing import schemes
 from tests.conftest import Api
 from tests.ledger import ledger
 from tests.routes import SEND_AT_ONCE, Route, api_routes, call_name, calls
@@ -63,6 +65,7 @@ def things(acme: Consumer) -> dict[str, str]:
     """One of each, to put into paths."""
     endpoint, _ = endpoints.create(consumer=acme, url="http://127.0.0.1:9/")
     event_types.create(name="invoice.paid")
+    schemes.create(name="own-way", signed="{body}")
     api = Api(keys.issue(role=Role.PRODUCER)[1])
     event = api.post("events/", {"consumer": "acme", "type": "invoice.paid", "data": {}})
     job = replay.start(replay.Filter(), consumer=acme, rate_per_second=None, requested_by="acme")
@@ -71,6 +74,7 @@ def things(acme: Consumer) -> dict[str, str]:
         "consumer": "acme",
         "endpoint": endpoint.public_id,
         "name": "invoice.paid",
+        "profile": "own-way",
         "event": event.json()["id"],
         "delivery": Event.objects.get().deliveries.get().public_id,
         "key": keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id,
@@ -263,6 +267,21 @@ ENDPOINT = {
 }
 # A secret that the caller brings. Signed with the scheme that an endpoint gets unless it names one.
 SECRET = text("x" * 15, "ü" * 20, "has\nlines" * 3, longest=256, blank=False, nullable=True)
+_HEADER = text("no spaces", "Host", "webhook-test", "a\r\nb: c", longest=64, nullable=True)
+PROFILE = {
+    "name": text("a b", "Caps", "github/", longest=64, blank=False, required=True),
+    "description": text(longest=2000),
+    "signed": text("{timestamp}", "{body}{nonsense}", "{body", "a\n{body}", longest=200, blank=False, required=True),
+    "signature_header": text("no spaces", "Host", longest=64, blank=False),
+    **dict.fromkeys(("id_header", "timestamp_header", "attempt_header", "type_header", "second_header"), _HEADER),
+    "hash": choice(),
+    "encoding": choice(),
+    "key": choice(),
+    "lead": text("{body}", "\n", longest=32),
+    "prefix": text("{timestamp}", "\n", longest=32),
+    "separator": text("", "{id}", longest=32),
+    "why": WHY,
+}
 BAD_NAMES = ("a b", "a..b", ".a", "a.", "ä", "a.*", "*", "a\n")
 BAD_VERSION_NAMES: list[Any] = [None, 5, True, "", "a b", "a" * 65, "1\n", [], {}]
 BAD_SCHEMAS: list[Any] = [5, "x", True, [], {"type": "x"}, {"pattern": "("}, {"minimum": ""}, {"$ref": "#/nowhere"}]
@@ -323,6 +342,8 @@ FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "why": WHY,
     },
     ("check-up", "POST"): {"why": WHY},
+    ("signature-profiles", "POST"): PROFILE,
+    ("signature-profile", "PATCH"): {name: field for name, field in PROFILE.items() if name != "name"},
     ("event-types", "POST"): NEW_EVENT_TYPE,
     ("event-type", "PATCH"): {**NEW_EVENT_TYPE, "archived": flag(), "deprecated": flag()},
     ("events", "POST"): EVENT,
@@ -358,6 +379,8 @@ SHAPES: dict[str, type[BaseSerializer[Any]]] = {
     "endpoint": EndpointIn,
     "key-rotate": KeyRotateIn,
     "rotate-secret": RotateIn,
+    "signature-profiles": NewProfileIn,
+    "signature-profile": ProfileIn,
     "event-types": NewEventTypeIn,
     "event-type": EventTypeIn,
     "replays": ReplayIn,

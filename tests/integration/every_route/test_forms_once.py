@@ -18,6 +18,7 @@ from deliveries.pages.idempotent_forms import FIELD
 from deliveries.portal import site
 from subscriptions import endpoints, event_types, keys, mail_recipients
 from subscriptions.models import AuditEntry, Consumer, Endpoint, EventType, PortalVisit, Role
+from subscriptions.signing import schemes
 from tests.console import dead_letters, logged_in, on_the_map
 from tests.forms import form_to, forms_on
 from tests.ledger import ledger
@@ -94,6 +95,7 @@ ON_ENDPOINT, ON_DELIVERY, ON_PENDING = (
     "/admin/endpoints/{endpoint}/", "/admin/deliveries/{delivery}/", "/admin/deliveries/{pending}/",
 )  # fmt: skip
 ON_CONSUMER, ON_TYPE, ON_USER = "/admin/consumers/{consumer}/", "/admin/event-types/{type}/", "/admin/users/{user}/"
+ON_SIGNATURE = "/admin/signatures/own-way/"
 CONSOLE = [
     *[Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}{action}/", WHY) for action in ("pause", "rotate", "disable")],
     Sent("endpoint-act", ON_ENDPOINT, f"{ON_ENDPOINT}resume/", WHY, _pause),
@@ -129,6 +131,9 @@ CONSOLE = [
             "version": {"api_version": "7"},
         }.items()
     ],
+    Sent("signature-make", "/admin/new-signature/", "/admin/new-signature/make/", {"name": "new-way"}),
+    Sent("signature-act", ON_SIGNATURE, f"{ON_SIGNATURE}change/", {"hash": "sha512"}),
+    Sent("signature-act", ON_SIGNATURE, f"{ON_SIGNATURE}delete/"),
     Sent("user-add", "/admin/new-user/", "/admin/new-user/add/", {"name": "newcomer", "role": "Operators"}),
     *[
         Sent("user-act", ON_USER, f"{ON_USER}{action}/", typed)
@@ -153,6 +158,7 @@ def given(acme: Consumer, receiver: Receiver, settings: Settings) -> Given:
     job = replay.start(Filter(endpoint_id=endpoint.id), consumer=acme, rate_per_second=1, requested_by="somebody")
     colleague = User.objects.create_user("colleague")
     event_types.create(name="never.used")
+    schemes.create(name="own-way", signed="{body}")
     return {
         "acme": acme, "endpoint": endpoint.public_id, "endpoint_uuid": endpoint.id,
         "delivery": delivery.public_id, "pending": Delivery.objects.get(endpoint=waiting).public_id,

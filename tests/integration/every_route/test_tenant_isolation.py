@@ -22,7 +22,7 @@ from tests.walk import answering
 pytestmark = pytest.mark.django_db
 
 # Parameters that name what belongs to nobody: the catalogue is the same for all.
-SHARED = {"name": "invoice.paid"}
+SHARED = {"name": "invoice.paid", "profile": "github"}
 # POSTs without an id in their path that consumers may make: the fields by which they could name another's things.
 NAMED_IN_BODY = {"replays": ["consumer", "endpoint"]}
 

@@ -25,9 +25,10 @@ from subscriptions.actions import consumers as consumer_actions
 from subscriptions.actions import endpoints as new_endpoint
 from subscriptions.actions import keys as key_actions
 from subscriptions.audit import Actor, record
-from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role, SignatureScheme
+from subscriptions.models import Consumer, Endpoint, EndpointStatus, Role
 from subscriptions.secrets.endpoint_secrets import Column, unseal
 from subscriptions.secrets.vault import VaultError, vault
+from subscriptions.signing.ready_made import TIMESTAMPED
 
 DESCRIPTION = "The receiver of `make up` (examples/python/demo_receiver.py)"
 
@@ -71,7 +72,7 @@ def _endpoint(consumer: Consumer, *, url: str) -> tuple[Endpoint, list[str]]:
         event_types=["*"],
         description=DESCRIPTION,
         # The receiver knows this one scheme, whatever the deployment's default.
-        signature_scheme=SignatureScheme.TIMESTAMPED,
+        signature_scheme=TIMESTAMPED,
         **_by(),
     )
     return endpoint, [secret]

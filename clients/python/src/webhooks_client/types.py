@@ -50,7 +50,7 @@ class Endpoint(TypedDict):
     url: str
     event_types: list[str]
     description: str
-    signature_scheme: Literal["timestamped", "standard"]
+    signature_scheme: str
     status: Literal["active", "paused", "disabled"]
     created_at: str
     # Only in the answer to create and rotate.

@@ -19,6 +19,7 @@ from deliveries.replay import Filter
 from deliveries.statistics import rollup
 from subscriptions import endpoints, event_types, keys
 from subscriptions.models import Consumer, Endpoint, Role
+from subscriptions.signing import schemes
 from tests.console import dead_letters, logged_in, on_the_map
 from tests.walk import accept, answered, claim_for, new_endpoint, settle_all
 
@@ -75,6 +76,9 @@ PAGES: dict[str, dict[str, int]] = {
     "event-types": {"event-types/": FRAME + 2, "event-types/?state=all&q=invoice": FRAME + 2},
     "event-type": {"event-types/{type}/": FRAME + 4},
     "event-type-new": {"new-event-type/": FRAME},
+    "signatures": {"signatures/": FRAME + 1},
+    "signature": {"signatures/github/": FRAME, "signatures/own-way/": FRAME + 4},
+    "signature-new": {"new-signature/": FRAME},
     "users": {"users/": FRAME + 2, "users/?q=o": FRAME + 2},
     "user": {"users/{user}/": FRAME + 6},
     "user-new": {"new-user/": FRAME},
@@ -97,6 +101,7 @@ def operator(db: None) -> Client:
 def names(consumer: Consumer, endpoint: Endpoint, delivery: Delivery) -> dict[str, str]:
     job = replay.start(Filter(endpoint_id=endpoint.id), consumer=consumer, rate_per_second=1, requested_by="olga")
     event_types.create(name="invoice.paid", versions=[{"api_version": "1", "example": {}}])
+    schemes.create(name="own-way", signed="{timestamp}.{body}")
     return {
         "endpoint": endpoint.public_id,
         "delivery": delivery.public_id,

@@ -44,6 +44,8 @@ ACTIONS = [
     ("keys/{key}/revoke/", {}),
     ("new-event-type/declare/", {"name": "made.up"}),
     ("event-types/{type}/archive/", {}),
+    ("new-signature/make/", {"name": "made-up", "signed": "{body}"}),
+    ("signatures/own-way/delete/", {}),
     *FOR_ADMINISTRATORS,
 ]
 

@@ -109,7 +109,7 @@ BROKEN: list[tuple[dict[str, Any] | str, str]] = [
     (endpoint("x", headers={"Host": "a"}), "/headers: Host is set by us"),
     (endpoint("x", headers={"X-A": "b\r\nHost: c"}), "/headers: The value of X-A"),
     (endpoint("x", secret="short"), "/secret: A secret has 16 to 256"),
-    (endpoint("x", signature_scheme="standard"), "/secret: The scheme `standard` needs"),
+    (endpoint("x", signature_scheme="standard"), "/secret: This scheme needs a secret of its own form"),
     (endpoint("x", previous_secret=OLDER), "/previous_secret: It comes with"),
     (endpoint("x", previous_secret=OLDER, previous_secret_expires_at="2999-01-01T00:00:00Z"),
      "/previous_secret_expires_at: At most seven"),

@@ -19,6 +19,9 @@ from deliveries.models import Attempt
 from deliveries.portal import snippets
 from subscriptions import endpoints
 from subscriptions.models import Consumer, Endpoint
+from subscriptions.signing import schemes
+from subscriptions.signing.ready_made import READY_MADE
+from subscriptions.signing.recipe import Recipe
 from tests.conftest import PumpRunner
 from tests.local import free_port, wait_until
 from tests.walk import accept
@@ -116,13 +119,15 @@ RUNTIMES = {
 
 
 @contextmanager
-def running(name: str, *, scheme: str, secrets: list[str], home: Path) -> Iterator[int]:
+def running(
+    name: str, *, secrets: list[str], home: Path, scheme: str = "", code: str = "", port: int = 0
+) -> Iterator[int]:
     runtime = RUNTIMES[name]
-    program, port = shutil.which(runtime.program), free_port()
+    program, port = shutil.which(runtime.program), port or free_port()
     if program is None:
         pytest.skip(f"no {runtime.program} on the PATH")
     file = home / runtime.file
-    file.write_text(runtime.source(snippets.code(name, scheme=scheme, url="https://receiver.test/")))
+    file.write_text(code or runtime.source(snippets.code(name, scheme=scheme, url="https://receiver.test/")))
     env = {**os.environ, "WEBHOOK_SECRET": ",".join(secrets)}
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -158,6 +163,38 @@ def test_a_receiver_to_copy_takes_what_is_genuine_with_either_secret_and_refuses
 
     # Who holds the old secret, who holds the new one, who holds both; and who holds another.
     assert [status_with(old), status_with(new, old), status_with("whsec_b3RoZXI=")] == [204, 204, 401]
+
+
+PROFILES = {
+    **{name: READY_MADE[name] for name in ("github", "shopify", "slack", "stripe")},
+    "url-and-id": Recipe(signed="{url}|{id}|{timestamp}|{body}|end", hash="sha512", prefix="sha512=", separator="; "),
+    "time-before": Recipe(signed="{timestamp}.{body}", key="base64", lead="ts={timestamp};", timestamp_header=None),
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", ["python", "javascript"])
+def test_a_receiver_written_for_a_profile_takes_what_is_genuine_with_either_secret_and_refuses_the_rest(
+    name: str, profile: str, acme: Consumer, pump: PumpRunner, tmp_path: Path
+) -> None:
+    recipe = PROFILES[profile]
+    if profile not in READY_MADE:
+        schemes.create(name=profile, **recipe.as_json())
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/hook"
+    endpoint, old = endpoints.create(
+        consumer=acme, url=url, signature_scheme=profile, retry_schedule=[0], timeout_seconds=30
+    )
+    new = endpoints.rotate_secret(endpoint, overlap_seconds=3600).secret
+    code = next(each.code for each in snippets.snippets(scheme=profile, recipe=recipe, url=url) if each.name == name)
+
+    def status_with(*secrets: str) -> int | None:
+        with running(name, code=code, secrets=list(secrets), home=tmp_path, port=port):
+            accept(acme)
+            pump.run()
+        return Attempt.objects.order_by("-started_at").values_list("status_code", flat=True)[0]
+
+    assert [status_with(old), status_with(new), status_with("whsec_b3RoZXI=")] == [204, 204, 401]
 
 
 @pytest.mark.parametrize("scheme", ["timestamped", "standard"])

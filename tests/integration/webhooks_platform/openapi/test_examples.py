@@ -96,6 +96,15 @@ def walk(recorder: Recorder, receiver: Receiver, pump: PumpRunner) -> None:
     call("get_event_type", "event-types/invoice.paid/")
     call("update_event_type", "event-types/invoice.paid/", {"description": "An invoice was paid."}, method="PATCH")
 
+    legacy = {"name": "legacy", "signed": "{timestamp}.{body}", "signature_header": "x-legacy", "prefix": "sha256="}
+    call("create_signature_profile", "signature-profiles/", legacy)
+    listed = call("list_signature_profiles", "signature-profiles/")
+    listed["results"] = listed["results"][:2]
+    call("get_signature_profile", "signature-profiles/legacy/")
+    described = {"description": "As our old sender signed."}
+    call("update_signature_profile", "signature-profiles/legacy/", described, method="PATCH")
+    call("delete_signature_profile", "signature-profiles/legacy/", method="DELETE")
+
     wanted = {"url": receiver.url, "event_types": ["invoice.*"], "retry_schedule": [0]}
     endpoint = call("create_endpoint", "consumers/acme/endpoints/", wanted)["id"]
     call("list_endpoints", "consumers/acme/endpoints/")

@@ -73,6 +73,7 @@ def test_texts_from_elsewhere_are_said_there() -> None:
     assert {*diagnose.SENT.values()} <= texts
     sources = "".join(Path(str(module.__file__)).read_text() for module in (diagnose, verify))
     sources += "".join((ROOT / "deliveries" / name).read_text() for name in ("upkeep/overdue.py", "health/breaker.py"))
+    sources += (ROOT / "subscriptions/signing/ready_made.py").read_text()
     flat = re.sub(r'"\s*\n\s*"', "", sources)
     long = [text for text in texts if len(text) > 45 and text not in EXPLANATIONS.values()]
     assert [text for text in long if text not in flat and text != words.explanation("worker_lost")] == []

@@ -1,0 +1,1 @@
+"""Behind sign: recipes compiled into closures."""
