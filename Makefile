@@ -125,8 +125,8 @@ test-pgbouncer: $(VENV)/.installed-dev ## every test through PgBouncer in transa
 	@TEST_POOLER=pgbouncer $(RUN) -m pytest --reuse-db $(STACKS) $(or $(ONLY),tests/unit tests/integration tests/e2e tests/faults)
 
 .PHONY: client-package client-typescript effects lighthouse
-lighthouse: $(VENV)/.installed-dev ## Lighthouse on every page of the portal: 100 for accessibility and best practices (needs npm)
-	@LIGHTHOUSE=npx $(RUN) -m pytest -s tests/e2e/test_portal_lighthouse.py
+lighthouse: $(VENV)/.installed-dev ## Lighthouse on every page of the portal: 100 for accessibility and best practices (needs npm); ONLY=home,keys
+	@LIGHTHOUSE=npx ONLY="$(ONLY)" $(RUN) -m pytest -s tests/e2e/test_portal_lighthouse.py
 
 client-typescript: ## generate, compile and test the TypeScript client, after a change of it or of the API (needs npm)
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test --silent

@@ -96,7 +96,7 @@ def furnish(acme: Consumer, receiver: Receiver) -> dict[str, str]:
 def _endpoints(acme: Consumer, receiver: Receiver) -> tuple[Endpoint, Endpoint, Endpoint]:
     working = new_endpoint(acme, url=receiver.url, max_in_flight=100, description="The shop in Europe")
     failing = new_endpoint(
-        acme, url="https://hooks.acme.example/a-rather-long-path/that-has-to-be-broken/somewhere/webhooks",
+        acme, url="https://hooks.acme.example/integrations/billing/production/webhooks/receive",
         event_types=["invoice.*"], retry_schedule=[0], max_in_flight=100, rate_limit_per_second=50,
         headers={"X-Environment": "production"}, ordered=True,
     )  # fmt: skip

@@ -100,7 +100,7 @@ def test_from_a_link_to_a_verified_webhook_and_back_from_an_outage(
     page.get_by_label("Search event types").fill("paid")
     expect(page.get_by_text("order.made")).to_be_hidden()
     page.get_by_label("Search event types").fill("")
-    page.get_by_label("invoice.*").check()
+    page.get_by_role("checkbox", name="invoice.*").check()
     look.at("03-form")
     page.get_by_role("button", name="Create endpoint").click()
 
@@ -169,7 +169,7 @@ def test_from_a_link_to_a_verified_webhook_and_back_from_an_outage(
 
     # What was accepted before the endpoint wanted it.
     page.get_by_role("link", name="Change").click()
-    page.get_by_label("order.*").check()
+    page.get_by_role("checkbox", name="order.*").check()
     page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Send what it missed").click()
     expect(page.get_by_text("3 missed events")).to_be_visible()
