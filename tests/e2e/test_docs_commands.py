@@ -16,7 +16,7 @@ from tests.local import free_port
 from tests.stack import StartStack, manage, orm_database_url
 from webhooks_platform.local.environment import BASE_DIR
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(600)]
 
 ROOT = Path(BASE_DIR)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -90,7 +90,7 @@ class Shell:
                 script, cwd=self._folder, env=env, stdout=out, stderr=out, text=True, start_new_session=True
             )
         self._running.append(shell)
-        code = shell.wait(120)
+        code = shell.wait(300)
         assert code == 0, f"{page.name}:\n{output.read_text()[-3000:]}"
         return output.read_text()
 
