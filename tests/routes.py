@@ -17,6 +17,8 @@ from webhooks_platform.urls import urlpatterns
 
 # Outside the API: pages and probes, with rules and tests of their own.
 ELSEWHERE = ("admin/", "portal/", "api/schema", "api/docs", "metrics", "healthz", "readyz")
+# They lead to the documents.
+ENTRANCES = ("", "api", "api/")
 
 # What a good request sends, by the route's name and method. The consumer is `acme`, as everywhere in the tests.
 GOOD_BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -84,7 +86,7 @@ def api_routes() -> list[Route]:
     routes = []
     for pattern in cast(list[URLPattern | URLResolver], urlpatterns):
         text = str(pattern.pattern).removeprefix("^")
-        if text.startswith(ELSEWHERE):
+        if text in ENTRANCES or text.startswith(ELSEWHERE):
             continue
         assert isinstance(pattern, URLPattern), f"{text}: neither an API route nor in ELSEWHERE"
         template = re.fullmatch(r"api/v1/(.*?)/?\?\$", re.sub(r"\(\?P<(\w+)>\[\^/\]\+\)", r"{\1}", text))

@@ -9,7 +9,7 @@ from deliveries.portal import site
 from webhooks_platform import health
 from webhooks_platform.api_routes import ROUTES
 from webhooks_platform.openapi.index import INDEX
-from webhooks_platform.openapi.pages import docs, schema
+from webhooks_platform.openapi.pages import docs, entrance, schema
 
 handler400 = errors.bad_request
 handler403 = errors.permission_denied
@@ -19,6 +19,9 @@ handler500 = errors.server_error
 
 urlpatterns = [
     *(route.pattern() for route in (*ROUTES, INDEX)),
+    path("", entrance),
+    path("api/", entrance),
+    path("api", entrance),
     path("api/schema/", schema, name="api-schema"),
     path("api/schema", schema),
     path("api/docs/", docs, name="api-docs"),

@@ -111,7 +111,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return as_response(Problem(404, "not_found", "There is nothing at this address."))
+    detail = "There is nothing at this address. The API is described at /api/docs/."
+    return as_response(Problem(404, "not_found", detail, headers={"Link": _DESCRIBED_BY}))
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:

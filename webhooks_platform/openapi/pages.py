@@ -1,11 +1,13 @@
-"""/api/schema/ and /api/docs/: the OpenAPI document and a reader for it. Both are for everybody, without a key."""
+"""/api/schema/ and /api/docs/: the OpenAPI document and a reader for it, and / that leads there. All of it is for
+everybody, without a key."""
 
 import hashlib
 from functools import lru_cache
 
 import orjson
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.cache import get_conditional_response, patch_vary_headers
 from django.views.decorators.http import require_safe
 
@@ -47,6 +49,25 @@ def docs(request: HttpRequest) -> HttpResponseBase:
     answer["Content-Security-Policy"] = POLICY
     answer["Referrer-Policy"] = "no-referrer"
     return answer
+
+
+@require_safe
+def entrance(request: HttpRequest) -> HttpResponseBase:
+    """`/` and `/api/`, for who has only the address: a browser is led to the page to read, a program is told where all
+    the rest is."""
+    if "text/html" in request.headers.get("Accept", ""):
+        answer: HttpResponseBase = HttpResponseRedirect(reverse("api-docs"))
+    else:
+        known = {"documentation": "api-docs", "schema": "api-schema", "index": "index"}
+        shown = {name: request.build_absolute_uri(_path_of(route)) for name, route in known.items()}
+        answer = HttpResponse(orjson.dumps(shown), content_type="application/json")
+    patch_vary_headers(answer, ["Accept"])
+    return answer
+
+
+def _path_of(route: str) -> str:
+    """With the slash, as everywhere in the documents."""
+    return reverse(route).rstrip("/") + "/"
 
 
 def _answer(request: HttpRequest, body: bytes, content_type: str) -> HttpResponseBase:

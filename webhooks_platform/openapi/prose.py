@@ -17,7 +17,8 @@ what your key may use. Keys come from `manage.py issue_key` and from `POST /api/
 ### Requests
 JSON in UTF-8, with a `Content-Length`. A field or a query parameter that a route does not know is refused, with the
 nearest known name: a misspelt filter must not mean "everything". Paths work with and without the trailing slash. Times
-carry their zone. `OPTIONS` on any path answers with the methods it has.
+carry their zone. `OPTIONS` on any path answers with the methods it has. Every answer has an `X-Request-Id`: yours, if
+you sent one, otherwise a new one. Quote it when you ask about a request.
 
 ### Once
 A POST with an `Idempotency-Key` is done once: sent again with the same key and body, it is answered as the first time,

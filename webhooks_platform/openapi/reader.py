@@ -11,9 +11,12 @@ from django.utils.safestring import SafeString, mark_safe
 
 from subscriptions.api.describe import Schema
 from subscriptions.api.problem_codes import ALWAYS, CODES
+from webhooks_platform.openapi.start import STEPS
 
 # Fields within fields within fields: deeper than this, nothing here goes.
 _DEEPEST = 5
+# What every request may carry is told once, at the top.
+_SAID_ABOVE = ({"$ref": "#/components/parameters/RequestId"},)
 _LIMITS = {
     "minLength": "not empty", "maxLength": "at most {} characters", "minimum": "at least {}",
     "maximum": "at most {}", "minItems": "not empty", "maxItems": "at most {} items",
@@ -78,10 +81,19 @@ class ShownGroup:
 
 
 @dataclass(frozen=True)
+class ShownStep:
+    title: str
+    text: SafeString
+    shell: str
+
+
+@dataclass(frozen=True)
 class ShownDocument:
     title: str
     summary: str
     text: SafeString
+    # What to do first.
+    start: list[ShownStep]
     groups: list[ShownGroup]
     # Those that every request may meet.
     refusals: list[ShownRefusal]
@@ -103,6 +115,7 @@ class _Reader:
             title=info["title"],
             summary=info["summary"],
             text=markup(info["description"]),
+            start=[ShownStep(step.title, markup(step.text), step.shell) for step in STEPS],
             groups=[self._group(tag) for tag in self._document["tags"]],
             refusals=_refusals(ALWAYS),
             version=info["version"],
@@ -135,7 +148,7 @@ class _Reader:
             text=markup(_without_who(shown.get("description", ""))),
             roles=shown.get("x-roles", []),
             scopes=shown.get("x-scopes", []),
-            parameters=[self._parameter(each) for each in parameters],
+            parameters=[self._parameter(each) for each in parameters if each not in _SAID_ABOVE],
             body=list(self._rows(content.get("schema", {}))),
             body_example=None if value is None else highlighted(value),
             answers=[

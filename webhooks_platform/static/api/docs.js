@@ -22,6 +22,11 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
+// The shell's variables hold this very address.
+for (const pre of document.querySelectorAll("#start-1 pre")) {
+  pre.textContent = pre.textContent.replace("https://webhooks.example.com", location.origin);
+}
+
 const menu = document.querySelector("details.menu");
 const narrow = window.matchMedia("(max-width: 900px)");
 const fit = () => { menu.open = !narrow.matches; };
@@ -35,6 +40,7 @@ const seen = new IntersectionObserver((entries) => {
     if (!entry.isIntersecting) continue;
     for (const link of document.querySelectorAll("nav a[aria-current]")) link.removeAttribute("aria-current");
     const link = links.get(entry.target.id);
+    if (!link) continue;
     link.setAttribute("aria-current", "true");
     if (!narrow.matches) link.scrollIntoView({ block: "nearest" });
   }

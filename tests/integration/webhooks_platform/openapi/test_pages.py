@@ -196,3 +196,27 @@ def test_whoever_has_no_key_is_told_where_the_docs_are() -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, "not_authenticated")
     assert answer["Link"] == '</api/docs/>; rel="service-doc", </api/schema/>; rel="service-desc"'
     assert "/api/docs/" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/"])
+def test_who_has_only_the_address_is_told_where_the_rest_is(path: str) -> None:
+    told = Client().get(path)
+    assert (told.status_code, told.json()) == (
+        200,
+        {
+            "documentation": "http://testserver/api/docs/",
+            "schema": "http://testserver/api/schema/",
+            "index": "http://testserver/api/v1/",
+        },
+    )
+
+    led = Client().get(path, headers={"Accept": "text/html,*/*"})
+    assert (led.status_code, led["Location"], led["Vary"]) == (302, "/api/docs/", "Accept")
+
+
+def test_an_address_where_nothing_is_says_where_the_docs_are() -> None:
+    answer = Client().get("/api/v2/")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.json()["detail"].endswith("The API is described at /api/docs/.")
+    assert 'rel="service-doc"' in answer["Link"]
