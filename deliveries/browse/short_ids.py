@@ -18,6 +18,7 @@ TABLES = {
     "ep": "subscriptions_endpoint",
     "con": "subscriptions_consumer",
     "rpl": "deliveries_replay",
+    "key": "subscriptions_apikey",
 }
 LOOKED_AT = 20_000
 # Of one consumer: its rows lie apart from each other, so each costs more.

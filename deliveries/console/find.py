@@ -1,8 +1,10 @@
 """One box for everything: an id, whole or its end, a producer's id, a consumer, an ordering key, an event type, an
-endpoint's URL, an answer in words. One hit goes straight to its page."""
+endpoint's URL, an answer in words, the address of a page or an API object. One hit goes straight to its page."""
 
+import re
+from itertools import pairwise
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from uuid import UUID
 
 from django.db.models import Q
@@ -19,7 +21,13 @@ from subscriptions import ids
 from subscriptions.models import Consumer, Endpoint, EventType
 
 _LIMIT = 20
-_PAGES = {"dlv": "delivery", "ep": "endpoint", "con": "consumer", "rpl": "replay", "evt": "event"}
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_PAGES = {
+    "dlv": "delivery", "ep": "endpoint", "con": "consumer", "rpl": "replay", "evt": "event", "key": "key"
+}  # fmt: skip
+# In addresses of ours, what follows these is a consumer's uid, or an event type's name.
+_NAMED = ("consumers", "event-types", "events")
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -31,12 +39,10 @@ def show(request: HttpRequest) -> HttpResponse:
 
 
 def _hits(text: str) -> list[dict[str, Any]]:
-    for prefix in _PAGES:
-        if uuid := ids.parse(prefix, text):
-            return [_named(prefix, uuid)]
-    if attempt_id := ids.parse("att", text):
-        attempts = Attempt.objects.filter(id=attempt_id).values_list("delivery_id", flat=True)
-        return [_named("dlv", delivery_id) for delivery_id in attempts]
+    if _ADDRESS.match(text):
+        return [*_of_address(text), *_endpoints(_bare(text))]
+    if (found := _whole_id(text)) is not None:
+        return found
     return [
         *(_named(found.prefix, found.id) for found in short_ids.find(text)),
         *_consumers(text),
@@ -45,6 +51,39 @@ def _hits(text: str) -> list[dict[str, Any]]:
         *_endpoints(text),
         *_dead_letters(text),
     ]
+
+
+def _whole_id(text: str) -> list[dict[str, Any]] | None:
+    """None for what is no whole id of ours."""
+    for prefix in _PAGES:
+        if uuid := ids.parse(prefix, text):
+            return [_named(prefix, uuid)]
+    if attempt_id := ids.parse("att", text):
+        attempts = Attempt.objects.filter(id=attempt_id).values_list("delivery_id", flat=True)
+        return [_named("dlv", delivery_id) for delivery_id in attempts]
+    return None
+
+
+def _of_address(text: str) -> list[dict[str, Any]]:
+    """What an address of API, console or portal is about: the last id in its path, a name, or an id it filters by."""
+    try:
+        split = urlsplit(text)
+    except ValueError:
+        return []
+    parts = [unquote(part) for part in split.path.split("/") if part]
+    for part in reversed(parts):
+        if found := _whole_id(part) or ([_named("evt", UUID(part))] if _UUID.fullmatch(part) else None):
+            return found
+    for place, name in reversed(list(pairwise(parts))):
+        if place in _NAMED and (found := _consumers(name) if place == "consumers" else _types(name)):
+            return found
+    asked = [value for values in parse_qs(split.query).values() for value in values]
+    return [hit for value in asked for hit in _whole_id(value) or []][:_LIMIT]
+
+
+def _bare(address: str) -> str:
+    """Without what people add or leave out: scheme, a slash at the end, what stands behind `#`."""
+    return _ADDRESS.sub("", address).partition("#")[0].rstrip("/")
 
 
 def _named(prefix: str, uuid: UUID) -> dict[str, Any]:

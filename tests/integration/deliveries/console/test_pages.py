@@ -16,7 +16,7 @@ from deliveries.console import errors
 from deliveries.console.site import PAGE, POLICY
 from deliveries.models import Delivery
 from deliveries.replay import Filter
-from deliveries.statistics import rollup
+from deliveries.statistics import deltas, rollup, totals
 from subscriptions import endpoints, event_types, keys
 from subscriptions.models import Consumer, Endpoint, Role
 from subscriptions.signing import schemes
@@ -29,8 +29,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # permissions take four, the transaction and its time limit three, the banner one.
 FRAME = 8
 PAGES: dict[str, dict[str, int]] = {
-    "index": {"": FRAME + 10, "?range=30d": FRAME + 14},
-    "find": {"find/?q=nowhere": FRAME + 5, "find/?q=zzzzzz": FRAME + 10},
+    "index": {"": FRAME + 11, "?range=30d": FRAME + 15},
+    "find": {
+        "find/?q=nowhere": FRAME + 5,
+        "find/?q=zzzzzz": FRAME + 11,
+        "find/?q=https://h.test/consumers/x/": FRAME + 2,
+    },
     "dead-letters": {
         "dead-letters/": FRAME + 6,
         "dead-letters/?endpoint={endpoint}&reason=attempts_exhausted&within=24h": FRAME + 9,
@@ -258,6 +262,37 @@ def test_the_box_finds_by_any_id(operator: Client, acme: Consumer) -> None:
         assert operator.get("/admin/find/", {"q": text}).headers["Location"] == page, text
 
 
+def test_the_box_finds_what_a_pasted_address_is_about(operator: Client, acme: Consumer) -> None:
+    endpoint, [delivery] = dead_letters(acme, 1)
+    event_types.create(name="invoice.paid", versions=[{"api_version": "1", "example": {}}])
+    key = keys.issue(role=Role.CONSUMER, consumer=acme)[0].public_id
+    here = "https://hooks.example.com"
+    for text, page in [
+        (f"{here}/api/v1/deliveries/{delivery.public_id}/", f"deliveries/{delivery.public_id}/"),
+        (f"{here}/api/v1/endpoints/{endpoint.public_id}/deliveries?state=dead", f"endpoints/{endpoint.public_id}/"),
+        (f"{here}/api/v1/consumers/acme/feed/?wait=5", f"consumers/{acme.public_id}/"),
+        (f"{here}/api/v1/consumers/{acme.public_id}/keys/{key}/", f"keys/{key}/"),
+        (f"{here}/api/v1/event-types/invoice.paid/", "event-types/invoice.paid/"),
+        (f"{here}/api/v1/events/{delivery.event.public_id}", f"events/{delivery.event_id}/"),
+        (f"{here}/admin/events/{delivery.event_id}/", f"events/{delivery.event_id}/"),
+        (f"{here}/admin/dead-letters/?endpoint={endpoint.public_id}", f"endpoints/{endpoint.public_id}/"),
+        (f"{here}/portal/deliveries/{delivery.public_id}/#attempts", f"deliveries/{delivery.public_id}/"),
+        (f"{here}/portal/endpoints/{endpoint.public_id}/edit/", f"endpoints/{endpoint.public_id}/"),
+        # As the browser shows an endpoint's own URL, and as it is stored.
+        (endpoint.url.upper() + "/", f"endpoints/{endpoint.public_id}/"),
+        (endpoint.url.replace("https", "http") + "#top", f"endpoints/{endpoint.public_id}/"),
+        (key, f"keys/{key}/"),
+        (key[-8:], f"keys/{key}/"),
+    ]:
+        assert operator.get("/admin/find/", {"q": text}).headers["Location"] == f"/admin/{page}", text
+
+
+@pytest.mark.parametrize("text", ["https://nowhere.test/", "https://x/%ff/?q=%ff", "http://[", "https://x/consumers/"])
+def test_an_address_of_nothing_finds_nothing(operator: Client, acme: Consumer, text: str) -> None:
+    answer = operator.get("/admin/find/", {"q": text})
+    assert (answer.status_code, answer.context["hits"]) == (200, [])
+
+
 @pytest.mark.parametrize(
     ("text", "query"),
     [
@@ -304,3 +339,15 @@ def test_every_page_has_the_content_policy(operator: Client, acme: Consumer) -> 
         assert answer.headers["Content-Security-Policy"] == POLICY, path
         inline = re.findall(r"<script(?![^>]*\bsrc=)[^>]*>|\son[a-z]+=\"", answer.content.decode())
         assert [each for each in inline if "json" not in each] == [], path
+
+
+def test_the_overview_tells_what_came_of_idempotency_keys_as_metrics_do(operator: Client) -> None:
+    assert operator.get("/admin/").context["idempotency"] == []
+    counted = {"new database": 6, "replayed database": 3, "reused database": 1}
+    deltas.write({(deltas.IDEMPOTENCY, label): count for label, count in counted.items()})
+    totals.fold()
+    shown = operator.get("/admin/").context["idempotency"]
+    assert [(row["name"], row["count"], row["share"]) for row in shown] == [
+        ("new", 6, 0.6), ("replayed", 3, 0.3), ("reused", 1, 0.1), ("in_progress", 0, 0.0)
+    ]  # fmt: skip
+    assert {label: totals.read()[deltas.IDEMPOTENCY, label] for label in counted} == counted
