@@ -38,6 +38,8 @@ class Failing:
     since: datetime | None
     failure_count: int
     what_to_do: str
+    # What the last answer alone asks for.
+    advice: str
 
 
 def failing(endpoint: Endpoint, *, now: datetime) -> Failing | None:
@@ -50,7 +52,8 @@ def failing(endpoint: Endpoint, *, now: datetime) -> Failing | None:
     last = _last(lane.last_error_kind)
     if disabled and endpoint.disabled_reason:
         last = ". ".join(filter(None, [f"Because: {endpoint.disabled_reason}".rstrip(". "), last]))
-    steps = [_what_to_do(lane.last_error_kind)]
+    advice = _what_to_do(lane.last_error_kind)
+    steps = [advice]
     if disabled:
         steps.append("Resume it once its receiver works.")
     elif endpoint.status == EndpointStatus.PAUSED:
@@ -58,7 +61,8 @@ def failing(endpoint: Endpoint, *, now: datetime) -> Failing | None:
     elif lane.breaker_open:
         steps.append(_next_probe(lane.opens_at, now=now))
     tone = "wait" if state == "failing" else "bad"
-    return Failing(tone, state, last, lane.failing_since, lane.failure_count, " ".join(filter(None, steps)))
+    what_to_do = " ".join(filter(None, steps))
+    return Failing(tone, state, last, lane.failing_since, lane.failure_count, what_to_do, advice)
 
 
 def _last(error_kind: str | None) -> str:

@@ -1,5 +1,6 @@
 """The first page: is it healthy, in one glance? Rates from the rollups, what is owed from the deliveries themselves."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,12 +20,19 @@ from deliveries.pages import chart
 from deliveries.replaying.models import Replay, ReplayStatus
 from deliveries.sql import clock
 from deliveries.sql.fragments import IN_FLIGHT
-from deliveries.statistics import figures
+from deliveries.statistics import deltas, figures, totals
 from deliveries.upkeep import heartbeat
 from deliveries.upkeep.models import Pulse
 from subscriptions.models import Endpoint, Lane
 
 _SILENT_AFTER = timedelta(seconds=20)
+# The results as /metrics names them, and what each means.
+_IDEMPOTENCY = {
+    "new": "first use of a key: the work was done",
+    "replayed": "the same request again: answered with the stored answer",
+    "reused": "the key with another body: refused with 409",
+    "in_progress": "the first request was still under way: refused with 409",
+}
 
 READ_PUMPS = f"""
     SELECT lease.worker, lease.started_at, lease.expires_at > now(), count(delivery.id)
@@ -65,6 +73,7 @@ def show(request: HttpRequest) -> HttpResponse:
         minute=minutes[-2],
         traffic=chart.traffic(entries, span),
         times=chart.times(entries, span, of="latency"),
+        idempotency=_idempotency(span, now=now),
         backlog=backlog,
         oldest_age=oldest_age,
         pumps=pumps,
@@ -82,6 +91,19 @@ def show(request: HttpRequest) -> HttpResponse:
         alarms=_alarms(processes, broker=broker, workers=waiting.worker_alarm(late, in_flight=in_flight, slots=slots)),
         now=now,
     )
+
+
+def _idempotency(span: figures.Range, *, now: datetime) -> list[dict[str, Any]]:
+    """What /metrics counts of Idempotency-Keys, by the hour: how many requests, and their share."""
+    found: Counter[str] = Counter()
+    for label, count in totals.by_hour(deltas.IDEMPOTENCY, since=now - span.length).items():
+        found[label.partition(" ")[0]] += count
+    whole = sum(found.values())
+    return [
+        {"name": name, "meaning": meaning, "count": found[name], "share": found[name] / whole}
+        for name, meaning in _IDEMPOTENCY.items()
+        if whole
+    ]
 
 
 def _pumps() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from deliveries import replay
 from deliveries.browse.filter import Filter
 from deliveries.console.site import PAGE
-from deliveries.statistics import rollup
+from deliveries.statistics import deltas, rollup, totals
 from subscriptions import event_types, keys
 from subscriptions.models import Consumer, Role
 from subscriptions.signing import schemes
@@ -34,7 +34,8 @@ PATHS = {
     "index": "", "find": "find/?q=receiver", "dead-letters": "dead-letters/",
     "replay-preview": "dead-letters/replay/?endpoint={endpoint}", "replays": "replays/", "replay": "replays/{replay}/",
     "deliveries": "deliveries/", "delivery": "deliveries/{delivery}/", "events": "events/", "event": "events/{event}/",
-    "endpoints": "endpoints/", "endpoint": "endpoints/{endpoint}/", "endpoint-limits": "endpoints/{endpoint}/limits/",
+    "endpoints": "endpoints/?sort=success", "endpoint": "endpoints/{endpoint}/",
+    "endpoint-limits": "endpoints/{endpoint}/limits/",
     "endpoint-secret": "endpoints/{endpoint}/secret/none/", "consumers": "consumers/",
     "consumer": "consumers/{consumer}/", "consumer-edit": "consumers/{consumer}/edit/",
     "consumer-link": "consumers/{consumer}/portal-link/none/", "switches": "switches/",
@@ -60,6 +61,8 @@ def something_of_everything(acme: Consumer) -> dict[str, str]:
     key, _ = keys.issue(role=Role.CONSUMER, consumer=acme, name="catch-up job")
     User.objects.create_superuser("root", password=PASSWORD)
     ulla = User.objects.create_user("ulla", email="ulla@example.test", is_staff=True)
+    deltas.write({(deltas.IDEMPOTENCY, "new database"): 3, (deltas.IDEMPOTENCY, "replayed database"): 1})
+    totals.fold()
     rollup.sum_up(now=timezone.now())
     return {
         "endpoint": endpoint.public_id, "delivery": delivery.public_id, "event": str(delivery.event_id),

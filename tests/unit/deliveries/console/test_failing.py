@@ -41,6 +41,7 @@ def test_a_failing_endpoint_says_its_last_answer_since_when_and_what_to_do() -> 
         since=NOW - timedelta(hours=2),
         failure_count=3,
         what_to_do="Nothing takes webhooks at this path: ask its owner to correct the URL.",
+        advice="Nothing takes webhooks at this path: ask its owner to correct the URL.",
     )
 
 
