@@ -37,6 +37,7 @@ MODULES = [
             "guards/urls.py",
             "reading/times.py",
             "secrets/own_secrets.py",
+            "signing/schemes.py",
         )
     ),
     ROOT / "deliveries" / "templatetags" / "portal.py",
