@@ -96,7 +96,7 @@ def _answers_are_as_described(_answers_are_compared: None) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _tables_are_emptied_quickly() -> Iterator[None]:
+def _only_filled_tables_are_emptied() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
         yield

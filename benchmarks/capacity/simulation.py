@@ -36,7 +36,7 @@ class Semaphore:
 
 
 @dataclass(slots=True)
-class Flag:
+class StickySignal:
     """As asyncio's Event: stays set until it is cleared, and wakes everybody who waits."""
 
     is_set: bool = False
@@ -74,7 +74,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    signal: Flag
+    signal: StickySignal
     timeout: float | None = None
 
 
@@ -134,7 +134,7 @@ class World:
         else:
             work.cores.take(begin)
 
-    def _wait(self, process: Process, signal: Flag, timeout: float | None) -> None:
+    def _wait(self, process: Process, signal: StickySignal, timeout: float | None) -> None:
         woken = False
 
         def wake() -> None:

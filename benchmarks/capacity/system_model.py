@@ -14,7 +14,7 @@ from functools import partial
 from itertools import cycle
 
 from benchmarks.capacity.fit import Times, Waits
-from benchmarks.capacity.simulation import CpuWork, Flag, Process, Semaphore, Sleep, WaitFor, World
+from benchmarks.capacity.simulation import CpuWork, Process, Semaphore, Sleep, StickySignal, WaitFor, World
 
 # As in deliveries/accepting/group_commit.py and deliveries/pump/ready_queue.py.
 EMITS_PER_STATEMENT = 100
@@ -25,8 +25,8 @@ ENDPOINTS_PER_CLAIM = 200
 class _Emits:
     """When each event was due and for whom, and who waits for its request's answer."""
 
-    waiting: deque[tuple[list[tuple[float, int]], Flag]] = field(default_factory=deque)
-    any: Flag = field(default_factory=Flag)
+    waiting: deque[tuple[list[tuple[float, int]], StickySignal]] = field(default_factory=deque)
+    any: StickySignal = field(default_factory=StickySignal)
 
 
 @dataclass(slots=True)
@@ -35,19 +35,19 @@ class _Web:
     singles: _Emits = field(default_factory=_Emits)
     batches: _Emits = field(default_factory=_Emits)
     rings: dict[int, None] = field(default_factory=dict)
-    rung: Flag = field(default_factory=Flag)
+    rung: StickySignal = field(default_factory=StickySignal)
 
 
 @dataclass(slots=True)
 class _Pump:
     loop: Semaphore = field(default_factory=Semaphore)
     ready: dict[int, None] = field(default_factory=dict)
-    claimable: Flag = field(default_factory=Flag)
-    roomy: Flag = field(default_factory=Flag)
+    claimable: StickySignal = field(default_factory=StickySignal)
+    roomy: StickySignal = field(default_factory=StickySignal)
     in_flight: int = 0
     outcomes: int = 0
-    any: Flag = field(default_factory=Flag)
-    hurry: Flag = field(default_factory=Flag)
+    any: StickySignal = field(default_factory=StickySignal)
+    hurry: StickySignal = field(default_factory=StickySignal)
 
 
 class System:
@@ -67,7 +67,7 @@ class System:
         self._world, self._times, self._waits, self._cores, self._slots = world, times, waits, cores, slots
         self._due: dict[int, deque[float]] = {}
         self._bell: dict[int, None] = {}
-        self._listening: deque[Flag] = deque()
+        self._listening: deque[StickySignal] = deque()
         self._locked: set[int] = set()
         # When each was due, and when it had arrived.
         self.arrived: list[tuple[float, float]] = []
@@ -90,7 +90,7 @@ class System:
         spent = (times.request + events * times.accept.each) / 2
         yield CpuWork(times.producer, self._cores["outside"])
         yield CpuWork(spent, self._cores["web"], web.interpreter)
-        emits, answered = web.singles if events == 1 else web.batches, Flag()
+        emits, answered = web.singles if events == 1 else web.batches, StickySignal()
         emits.waiting.append(([(due_at, endpoint)] * events, answered))
         emits.any.set()
         yield WaitFor(answered)
@@ -143,7 +143,7 @@ class System:
                 pump.roomy.clear()
                 yield WaitFor(pump.roomy)
             while not self._bell:
-                heard = Flag()
+                heard = StickySignal()
                 self._listening.append(heard)
                 yield WaitFor(heard)
             pump.ready.update(_take(self._bell, min(self._free(pump), ENDPOINTS_PER_CLAIM)))

@@ -25,6 +25,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from deliveries import bell, ingest
 from deliveries.ingest import Accepted, Draft, NewEvent, RefusedEvent, Result
 from subscriptions import idempotency, keys
+from subscriptions.access.key_tree import KeyEnded as KeyEnded
 from subscriptions.idempotency import InProgress, Scope, StoredAnswer
 from subscriptions.limits.batcher import Batcher
 from subscriptions.process import fail_points, request_id
@@ -46,10 +47,6 @@ class Emit(NamedTuple):
 
 class IdContended(Exception):
     """Others used the same id each time that it was tried."""
-
-
-class KeyEnded(Exception):
-    """The API key was revoked, or has expired, since the request was let in."""
 
 
 class _Request:
@@ -81,7 +78,7 @@ _Decided = list[Result] | StoredAnswer | Exception | None
 
 
 def emit(emit: Emit) -> StoredAnswer:
-    """The answer to events that are stored, counted and rung for. Raises what `present` does, Busy, KeyEnded, and
+    """The answer to events that are stored, counted and rung for. Raises what `present` does, IdContended, KeyEnded and
     `idempotency`'s KeyReused and InProgress."""
     return _emit(emit) if emit.scope is None else idempotency.counted(lambda: _emit(emit))
 

@@ -50,7 +50,7 @@ Export = Callable[..., HttpResponseBase]
 SEE = "deliveries.view_delivery"
 OPERATE = "deliveries.operate"
 MANAGE_USERS = "auth.change_user"
-PAGE, DEED, EXPORT, OWN = "page", "action", "export", "own"
+PAGE, ACTION, EXPORT, OWN = "page", "action", "export", "own"
 # Everything from here, nothing inline but styles. Alpine.js, in the frame, compiles its attributes: hence unsafe-eval.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
@@ -240,7 +240,7 @@ class ConsoleSite(UnfoldAdminSite):
 
         guarded.form_is_on = parent_of  # type: ignore[attr-defined]
         guarded.sends = sends  # type: ignore[attr-defined]
-        return self._admin_view(guarded, DEED)
+        return self._admin_view(guarded, ACTION)
 
     def _own(self, view: View, method: str) -> View:
         """For everybody who may log in, about their own account."""

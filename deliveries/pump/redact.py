@@ -17,8 +17,8 @@ def redacted(sent: Answered | Unanswered, secrets: Iterable[str]) -> Answered | 
     if sent.body_truncated:
         body = without_cut(body, spelled)
     # Once through all headers, as there are many of both; and then only what is there.
-    together = "\n".join(value for _, value in sent.headers)
-    echoed = [spelling for spelling in spelled if spelling in together]
+    values = "\n".join(value for _, value in sent.headers)
+    echoed = [spelling for spelling in spelled if spelling in values]
     return sent._replace(
         headers=tuple((name, without(value, echoed)) for name, value in sent.headers) if echoed else sent.headers,
         body=without(body, spelled).encode("latin-1"),

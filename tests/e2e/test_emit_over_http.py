@@ -43,10 +43,10 @@ def test_two_hundred_parallel_requests_with_one_key_make_one_event(start_stack: 
         endpoints.create(consumer=acme, url=f"http://127.0.0.1:9/{number}")
     client = stack.client(new_key(), seconds=60)
     body = {**EVENT, "ordering_key": "invoice-17"}
-    together = threading.Barrier(CALLERS)
+    barrier = threading.Barrier(CALLERS)
 
     def call(_: int) -> httpx.Response:
-        together.wait(30)
+        barrier.wait(30)
         return client.post("events/", json=body, headers={"Idempotency-Key": "order-17"})
 
     with ThreadPoolExecutor(max_workers=CALLERS) as pool:

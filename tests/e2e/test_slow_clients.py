@@ -63,7 +63,7 @@ ADDRESSES = [the_login, the_portals_entrance, an_api_route_with_a_consumers_key,
 @contextmanager
 def forty_at_each_address(stack: Stack, acme: Consumer) -> Iterator[list[list[SlowClient]]]:
     with ExitStack() as opened:
-        yield [opened.enter_context(slow_clients(stack.url, door(acme), count=40)) for door in ADDRESSES]
+        yield [opened.enter_context(slow_clients(stack.url, request(acme), count=40)) for request in ADDRESSES]
 
 
 def test_emits_go_on_while_forty_slow_bodies_are_waited_for_at_each_door(

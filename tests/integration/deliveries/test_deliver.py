@@ -942,7 +942,7 @@ def test_w15_keys_go_in_sequence_across_a_failing_head_and_do_not_hold_each_othe
     new_endpoint(acme, url=receiver.url, ordered=True, retry_schedule=[0, 1, 0])
     log: list[tuple[str, int]] = []
     open_requests: Counter[str] = Counter()
-    together = []
+    open_at_once = []
     guard = threading.Lock()
 
     def answer(received: Received) -> Reply:
@@ -951,7 +951,7 @@ def test_w15_keys_go_in_sequence_across_a_failing_head_and_do_not_hold_each_othe
         with guard:
             log.append((key, sequence))
             open_requests[key] += 1
-            together.append(open_requests[key])
+            open_at_once.append(open_requests[key])
             failing = key == "a" and log.count((key, sequence)) < 3 and sequence == 1
         with guard:
             open_requests[key] -= 1
@@ -966,7 +966,7 @@ def test_w15_keys_go_in_sequence_across_a_failing_head_and_do_not_hold_each_othe
     a, b = ([sequence for key, sequence in log if key == wanted] for wanted in "ab")
     assert a == [1, 1, 1, 2, 3, 4]
     assert b == list(range(1, 9))
-    assert max(together) == 1
+    assert max(open_at_once) == 1
     # All of b went out while a's head waited for its second attempt.
     assert log.index(("b", 8)) < [index for index, entry in enumerate(log) if entry == ("a", 1)][1]
     assert set(Delivery.objects.values_list("state", flat=True)) == {"delivered"}

@@ -18,7 +18,7 @@ from deliveries.console import event_types as event_type_pages
 from deliveries.console import signatures as signature_pages
 from deliveries.console import users as user_pages
 from deliveries.console.accounts import second_factor
-from deliveries.console.site import DEED, EXPORT, PAGE
+from deliveries.console.site import ACTION, EXPORT, PAGE
 from deliveries.health import lifecycle
 from subscriptions import event_types, keys
 from subscriptions.audit import Actor
@@ -138,7 +138,7 @@ def test_s16_an_action_of_the_console_leaves_exactly_one_entry(
 
 def test_s16_every_action_on_the_map_is_described_here(given: dict[str, str]) -> None:
     described = [(path, resolve(f"/admin/{path.format(**given)}")) for path in ACTIONS]
-    assert {match.url_name for _, match in described} == on_the_map(DEED)
+    assert {match.url_name for _, match in described} == on_the_map(ACTION)
     actions = {match.url_name: set[str]() for _, match in described}
     for _, match in described:
         actions[match.url_name].add(match.kwargs.get("action", ""))
@@ -165,7 +165,7 @@ def test_s16_no_form_of_djangos_own_is_left() -> None:
 
 def test_s16_every_other_address_of_the_console_is_known() -> None:
     names = {str(url.name) for url in admin.site.get_urls() if isinstance(url, URLPattern)}
-    known = on_the_map(DEED) | on_the_map(PAGE) | on_the_map(EXPORT) | set(OF_THE_FRAME) | {"password_change"}
+    known = on_the_map(ACTION) | on_the_map(PAGE) | on_the_map(EXPORT) | set(OF_THE_FRAME) | {"password_change"}
     assert names - known == set()
 
 

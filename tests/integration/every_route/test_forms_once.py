@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from deliveries import replay
 from deliveries.browse.filter import Filter
-from deliveries.console.site import DEED
+from deliveries.console.site import ACTION
 from deliveries.health import lifecycle
 from deliveries.models import Delivery
 from deliveries.pages.idempotent_forms import FIELD
@@ -266,7 +266,7 @@ def test_b_every_form_of_the_portal_is_among_those_sent_twice_here() -> None:
 
 
 def test_b_every_action_of_the_console_is_among_those_sent_twice_here() -> None:
-    assert on_the_map(DEED) == {sent.name for sent in CONSOLE}
+    assert on_the_map(ACTION) == {sent.name for sent in CONSOLE}
 
 
 def test_b_every_form_on_every_page_has_an_id(given: Given) -> None:

@@ -91,6 +91,6 @@ def test_a_text_line_is_followed_by_its_exception() -> None:
 def test_work_that_ended_together_makes_a_line_each(formatter: logging.Formatter) -> None:
     parts = [{"attempt": 1}, {"attempt": 2}, {"attempt": 3}]
 
-    together = formatter.format(record("delivery.attempted", fields=parts))
+    joined = formatter.format(record("delivery.attempted", fields=parts))
 
-    assert together.splitlines() == [formatter.format(record("delivery.attempted", fields=part)) for part in parts]
+    assert joined.splitlines() == [formatter.format(record("delivery.attempted", fields=part)) for part in parts]

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import resolve
 
-from deliveries.console.site import DEED, OPERATE
+from deliveries.console.site import ACTION, OPERATE
 from subscriptions import event_types, keys
 from subscriptions.models import Consumer, Endpoint, Role
 from tests.console import ROLES, dead_letters, logged_in, on_the_map, role
@@ -108,7 +108,7 @@ def test_a_deed_is_not_done_by_get(given: dict[str, str]) -> None:
 def test_every_action_on_the_map_is_among_those_tested_here(given: dict[str, str]) -> None:
     """A new action cannot be forgotten: some path in ACTIONS leads to it, or this fails."""
     tested = {resolve(f"/admin/{path.format(**given)}").url_name for path, _ in ACTIONS}
-    assert on_the_map(DEED) <= tested
+    assert on_the_map(ACTION) <= tested
 
 
 def test_a_page_answers_no_post(given: dict[str, str]) -> None:

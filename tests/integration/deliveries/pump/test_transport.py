@@ -133,11 +133,11 @@ async def test_a_close_that_crosses_our_request_on_the_wire_fails_no_attempt(end
 async def test_the_second_try_is_on_a_new_connection_even_with_idle_ones_left() -> None:
     everyone_is_here = asyncio.Barrier(2)
 
-    async def together(writer: asyncio.StreamWriter) -> None:
+    async def once_both_are_here(writer: asyncio.StreamWriter) -> None:
         await everyone_is_here.wait()
         writer.write(OK)
 
-    async with receiving(together) as receiver, transport() as carrier:
+    async with receiving(once_both_are_here) as receiver, transport() as carrier:
         await asyncio.gather(*(send(outgoing(receiver.url), transport=carrier) for _ in range(2)))
         assert receiver.connection_count == 2
         receiver.answer = in_turn(hangs_up, writes(OK))

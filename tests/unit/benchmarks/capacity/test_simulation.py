@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.capacity.checks import Check, drained_rate, emitted_rate, passed
 from benchmarks.capacity.fit import CpuCost, Model, Times, Waits, line
-from benchmarks.capacity.simulation import CpuWork, Flag, Process, Semaphore, Sleep, WaitFor, World
+from benchmarks.capacity.simulation import CpuWork, Process, Semaphore, Sleep, StickySignal, WaitFor, World
 from benchmarks.capacity.system_model import System
 
 NOTHING = CpuCost(0.0, 0.0)
@@ -45,7 +45,7 @@ def test_who_needs_a_turn_waits_for_it_although_a_core_is_free() -> None:
 
 
 def test_a_wait_ends_with_its_signal_or_with_its_time() -> None:
-    world, signal, woken = World(), Flag(), list[float]()
+    world, signal, woken = World(), StickySignal(), list[float]()
 
     def wait(timeout: float | None) -> Process:
         yield WaitFor(signal, timeout)
