@@ -59,7 +59,7 @@ def make(request: HttpRequest) -> HttpResponse:
     try:
         fields = _checked(NewProfileIn(data={"name": typed["name"].strip(), **_given(typed)}))
         made = actions.create(**fields, actor=actor_of(request), why=why_of(request))
-    except schemes.NameTaken:
+    except schemes.SchemeNameTaken:
         return _form(request, typed, problem="There is a way of signing with this name.")
     except schemes.TooManyProfiles:
         return _form(request, typed, problem=f"There are {schemes.MAX_PROFILES} already. Delete one first.")

@@ -172,7 +172,7 @@ class ProfileList(ApiView):
         def work() -> tuple[int, Any]:
             try:
                 return 201, show_profile(actions.create(**fields, actor=actor(request), why=why))
-            except schemes.NameTaken:
+            except schemes.SchemeNameTaken:
                 raise Problem(409, "signature_profile_exists", "There is a way of signing with this name.") from None
             except schemes.TooManyProfiles:
                 raise Problem(

@@ -25,7 +25,7 @@ class HeaderTaken(Unfit):
     pointer = "/headers"
 
 
-class NameTaken(Exception):
+class SchemeNameTaken(Exception):
     """There is a scheme of this name."""
 
 
@@ -83,7 +83,7 @@ def meanings() -> dict[str, str]:
 @transaction.atomic
 def create(*, name: str, description: str = "", **recipe: Any) -> SignatureProfile:
     if name in READY_MADE or SignatureProfile.objects.filter(name=name).exists():
-        raise NameTaken
+        raise SchemeNameTaken
     if SignatureProfile.objects.count() >= MAX_PROFILES:
         raise TooManyProfiles
     return SignatureProfile.objects.create(name=name, description=description, recipe=read(recipe).as_json())
