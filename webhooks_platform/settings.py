@@ -284,6 +284,7 @@ DELIVERY_ALLOWED_PORTS = env.list("DELIVERY_ALLOWED_PORTS", cast=int, default=[8
 DELIVERY_PROXY_URL = env.str("DELIVERY_PROXY_URL", default="")
 # Where CloudEvents say that they come from; the consumer is added to it. A URI or a path.
 CLOUDEVENTS_SOURCE = env.str("CLOUDEVENTS_SOURCE", default="/webhooks")
+# What requests to receivers call themselves (`user-agent`).
 DELIVERY_USER_AGENT = env.str("DELIVERY_USER_AGENT", default="webhooks-platform/1")
 
 # For fault tests: a folder whose files kill or hold the process that reaches a named moment
