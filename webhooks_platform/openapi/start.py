@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class StartStep(NamedTuple):
     title: str
     # In the Markdown of our texts.
     text: str
@@ -17,13 +17,13 @@ _AUTH = '  -H "Authorization: Bearer $KEY"'
 _JSON = '  -H "Content-Type: application/json"'
 
 STEPS = (
-    Step(
+    StartStep(
         "Your address and your key",
         "A producer's key is printed by `python manage.py issue_key --role producer`, or made by an operator in the"
         " console under API keys. Whoever runs this platform can give you one; strangers get none.",
         f'export URL="{ORIGIN}"\nexport KEY="whk_p_your-key"',
     ),
-    Step(
+    StartStep(
         "A consumer",
         "Whom your events are for, such as one of your customers. `uid` is your own name for it, and stands wherever an"
         " id could.",
@@ -36,7 +36,7 @@ STEPS = (
             ]
         ),
     ),
-    Step(
+    StartStep(
         "An endpoint",
         "Where its events are sent. The answer holds `secret`, this once: with it, the receiver verifies"
         " `webhook-signature`. How, is said under Webhooks.",
@@ -49,7 +49,7 @@ STEPS = (
             ]
         ),
     ),
-    Step(
+    StartStep(
         "An event",
         "Answered with 202, it is stored and owed to the endpoint. With an `Idempotency-Key` you may send it again as"
         " often as you like.",
@@ -63,7 +63,7 @@ STEPS = (
             ]
         ),
     ),
-    Step(
+    StartStep(
         "What became of it",
         "Its delivery is `delivered`, or `pending` until the next attempt at `next_attempt_at`. Where all attempts fail"
         " it is `dead`, and can be replayed.",
