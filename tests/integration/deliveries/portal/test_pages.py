@@ -65,7 +65,7 @@ def test_an_endpoint_is_made_and_its_secret_shown_once(visitor: Client) -> None:
         ("max_in_flight", "many", "A valid integer is required."),
         ("max_in_flight", "0", "greater than or equal to 1"),
         ("timeout_seconds", "31", "less than or equal to 30"),
-        ("signature_scheme", "none", "not a valid choice"),
+        ("signature_scheme", "none", "There is no signature scheme none."),
     ],
 )
 def test_what_the_api_refuses_the_form_refuses_with_the_same_words(
