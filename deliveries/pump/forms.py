@@ -43,10 +43,12 @@ def of(mode: str, body: bytes, *, source: str) -> Form:
 
 
 def thin(body: bytes) -> bytes:
-    """Of `data` only what names things, as Standard Webhooks suggests: texts and numbers called `id`, `…_id`."""
+    """Of `data` only what names things, as Standard Webhooks suggests: texts and numbers called `id`, `…_id`.
+
+    Without any, there is no `data`."""
     whole = orjson.loads(body)
-    whole["data"] = {name: value for name, value in whole["data"].items() if _names(name, value)}
-    return orjson.dumps(whole)
+    names = {name: value for name, value in whole.pop("data").items() if _names(name, value)}
+    return orjson.dumps({**whole, "data": names} if names else whole)
 
 
 def _names(name: str, value: object) -> bool:

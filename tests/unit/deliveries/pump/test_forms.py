@@ -76,6 +76,12 @@ def test_a_thin_body_keeps_of_its_data_what_names_things() -> None:
     }
 
 
+def test_a_thin_body_has_no_data_where_nothing_in_it_names_things() -> None:
+    thin = orjson.loads(forms.thin(orjson.dumps({**WHOLE, "data": {"amount": 10, "id": {"secret": 1}}})))
+
+    assert thin == {name: value for name, value in WHOLE.items() if name != "data"}
+
+
 def test_an_event_of_before_bodies_had_a_timestamp_happened_when_it_was_accepted() -> None:
     old = {name: value for name, value in WHOLE.items() if name != "timestamp"}
 
