@@ -47,7 +47,8 @@ class _Reader(HTMLParser):
         if name and tag in ("input", "select", "textarea"):
             self._form.names.append(name)
         if tag == "input" and name and (given.get("type") not in ("checkbox", "radio", "submit") or "checked" in given):
-            self._form.values[name] = value
+            # An empty text beside a ticked box of the same name adds nothing to it.
+            self._form.values[name] = value or self._form.values.get(name, "")
         if tag == "select":
             self._select = name
         if tag == "option" and self._select and ("selected" in given or self._select not in self._form.values):

@@ -76,6 +76,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "endpoints": {"description": "Another"},
     "rotate-secret": {"overlap_seconds": 61},
     "event-types": {"description": "Another"},
+    "signature-profiles": {"description": "Another"},
     "events": {"api_version": "2"},
     "event-batch": {"events": [{"consumer": "acme", "type": "invoice.paid", "data": {"amount": 2}}]},
     "replays": {"rate_per_second": 6},

@@ -88,10 +88,11 @@ def test_what_a_role_may_by_default() -> None:
     """DESIGN 12: a producer reads no attempts, receives no rotated secret and replays for nobody."""
     assert scopes.DEFAULT["operator"] == scopes.ALL
     assert scopes.ALL - scopes.DEFAULT["producer"] == {
-        "attempts:read", "secrets:rotate", "replays:write", "audit:read", "metrics:read",
+        "attempts:read", "secrets:rotate", "replays:write", "audit:read", "metrics:read", "signature_profiles:write",
     }  # fmt: skip
     assert scopes.ALL - scopes.DEFAULT["consumer"] == {
         "events:write", "consumers:write", "portal_links:write", "event_types:write", "audit:read", "metrics:read",
+        "signature_profiles:write",
     }  # fmt: skip
 
 
