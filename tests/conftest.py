@@ -15,6 +15,8 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpResponse
 from django.test import Client, TransactionTestCase
 from django.test.client import ClientHandler
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from deliveries import bell, sweep, tasks
 from deliveries.accepting import cache
@@ -31,6 +33,10 @@ from subscriptions.process import counting
 from tests import described
 from tests.empty_tables import empty_tables
 from tests.receiver import Receiver, running_receiver
+
+# Examples are not timed: on a busy machine one takes longer than hypothesis allows by itself.
+hypothesis_settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("untimed")
 
 
 class WebServer(ClientHandler):
