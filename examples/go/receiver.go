@@ -6,7 +6,7 @@ import ("bufio"; "crypto/hmac"; "crypto/sha256"; "encoding/hex"; "encoding/json"
 
 type Event struct { ID, Type string; Data json.RawMessage }
 
-var secrets = strings.Split(os.Getenv("WEBHOOK_SECRET"), ",")
+var secrets = strings.FieldsFunc(os.Getenv("WEBHOOK_SECRET"), func(each rune) bool { return each == ',' })
 var mutex sync.Mutex
 var seen = map[string]bool{} // better in your database, as a unique key that commits with the work
 var journal *os.File

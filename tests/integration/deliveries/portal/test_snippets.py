@@ -3,10 +3,12 @@
 Of C#, what verifies is compiled and run by Mono behind a listener of the test's; the lines for ASP.NET are not.
 """
 
+import hmac
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -163,6 +165,19 @@ def test_a_receiver_to_copy_takes_what_is_genuine_with_either_secret_and_refuses
 
     # Who holds the old secret, who holds the new one, who holds both; and who holds another.
     assert [status_with(old), status_with(new, old), status_with("whsec_b3RoZXI=")] == [204, 204, 401]
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_receiver_to_copy_takes_nothing_that_was_signed_with_an_empty_secret(name: str, tmp_path: Path) -> None:
+    """Regression: a comma too many in the list of secrets made one of them empty, and everybody knows that one."""
+    timestamp = str(int(time.time()))
+    signed = hmac.new(b"", f"{timestamp}.{{}}".encode(), "sha256").hexdigest()
+    forged = {"webhook-timestamp": timestamp, "webhook-signature": f"t={timestamp},v1={signed}"}
+
+    with running(name, scheme="timestamped", secrets=["", "whsec_b3RoZXI=", ""], home=tmp_path) as port:
+        answer = httpx.post(f"http://127.0.0.1:{port}/hook", content=b"{}", headers=forged, timeout=START)
+
+    assert answer.status_code == 401
 
 
 PROFILES = {
