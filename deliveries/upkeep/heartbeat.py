@@ -114,11 +114,23 @@ def _beat_until_ended(
     next_beat_at = 0.0
     while not _ended.is_set():
         if end_leases_of_the_dead(connection, place=process.place(), is_dead=process.is_dead):
-            put_back()
+            do_beside(put_back)
         if time.monotonic() >= next_beat_at:
             next_beat_at = time.monotonic() + EVERY_SECONDS
             beat_once(connection, name=name)
             connection.execute(FORGET_SILENT)
             if is_beat_silent(connection):
-                stand_in()
+                do_beside(stand_in)
         _ended.wait(_LOOK_SECONDS)
+
+
+def do_beside(work: Callable[[], None]) -> None:
+    """Work that the heartbeat's thread does for others: its failure ends no heartbeat, and leaves no connection behind.
+
+    What was not done is done when it is looked at again, or by a sweep."""
+    try:
+        work()
+    except Exception as error:
+        logger.warning("heartbeat.work_failed", extra={"fields": {"error": repr(error)}})
+    finally:
+        django_connection.close()

@@ -12,6 +12,7 @@ import httpx
 import psycopg
 import pytest
 import redis
+from django.db import OperationalError
 from django.test import Client
 
 from deliveries import bell, tasks
@@ -102,6 +103,20 @@ def test_where_processes_cannot_be_told_apart_no_lease_ends_early() -> None:
 
 
 # ── beat ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_work_that_fails_beside_the_heartbeat_does_not_end_it() -> None:
+    """Regression: a Django connection that had died ended the heartbeat of each worker that had stood in for beat."""
+    done: list[str] = []
+
+    def fails() -> None:
+        done.append("failed")
+        raise OperationalError("the connection is closed")
+
+    heartbeat.do_beside(fails)
+    heartbeat.do_beside(lambda: done.append("went on"))
+
+    assert done == ["failed", "went on"]
 
 
 def test_beat_is_silent_from_half_a_minute_after_its_last_task() -> None:
