@@ -34,8 +34,9 @@ from subscriptions.consumers import UidTaken
 from subscriptions.endpoints import Room, TooManyEndpoints, TooManyNewEndpoints
 from subscriptions.models import Consumer, Endpoint, EndpointStatus, EventType
 from subscriptions.secrets.endpoint_secrets import seal
-from subscriptions.secrets.own_secrets import Unfit
+from subscriptions.secrets.own_secrets import Unfit, check_secret
 from subscriptions.secrets.vault import vault
+from subscriptions.signing import schemes
 
 _AT_THE_SAME_MOMENT = "Somebody else makes the same at this moment. Run the import again."
 
@@ -195,6 +196,11 @@ class _Batch:
             )
         except Unfit as unfit:
             raise LineRefused(Mistake(unfit.pointer or "/secret", str(unfit))) from None
+        if line.previous_secret is not None:
+            try:
+                check_secret(line.previous_secret, recipe=schemes.recipe_of(endpoint.signature_scheme))
+            except Unfit as unfit:
+                raise LineRefused(Mistake("/previous_secret", str(unfit))) from None
         try:
             self._rooms[consumer.id].take()
         except TooManyEndpoints:

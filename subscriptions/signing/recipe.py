@@ -18,6 +18,8 @@ _HEADERS = ("id_header", "timestamp_header", "signature_header", "attempt_header
 _OUR_NAMES = frozenset({"webhook-id", "webhook-timestamp", "webhook-signature", "webhook-attempt", "webhook-event"})
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PRINTABLE = re.compile(r"[ -~]*")
+# What a signature in hex or base64 may consist of.
+_ENCODED = re.compile(r"[A-Za-z0-9+/=]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,19 @@ def _problems(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "lead" if recipe.lead else "prefix", "No header begins with a blank."
     if recipe.second_header is None and not recipe.separator:
         yield "separator", "Two signatures in one header need something between them; or name a `second_header`."
+    if recipe.second_header is None and recipe.separator and _is_ambiguous(recipe):
+        yield "separator", "It could be part of a signature: take one that is in no prefix and no encoded value."
     is_sent = recipe.timestamp_header is not None or "{timestamp}" in recipe.lead
     if recipe.signs_time and not is_sent:
         yield "timestamp_header", "The time is signed, so receivers need it: in this header, or in `lead`."
     if "{id}" in recipe.signed and recipe.id_header is None:
         yield "id_header", "The id is signed, so receivers need it in a header."
     yield from _of_headers(recipe)
+
+
+def _is_ambiguous(recipe: Recipe) -> bool:
+    """Whether a receiver that splits at the separator could cut a signature in two."""
+    return recipe.separator in recipe.prefix or _ENCODED.fullmatch(recipe.separator) is not None
 
 
 def _of_words(recipe: Recipe) -> Iterator[tuple[str, str]]:
@@ -138,4 +147,8 @@ def _of_headers(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _is_reserved(name: str) -> bool:
-    return name in RESERVED or name.startswith("proxy-") or (name.startswith("webhook-") and name not in _OUR_NAMES)
+    return (
+        name in RESERVED
+        or name.startswith(("proxy-", "ce-"))
+        or (name.startswith("webhook-") and name not in _OUR_NAMES)
+    )

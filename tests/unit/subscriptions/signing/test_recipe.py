@@ -31,6 +31,8 @@ def test_every_ready_made_recipe_could_be_an_operators_own(name: str) -> None:
         ("prefix", "{timestamp}"),
         ("prefix", "a\r\nx-injected: 1"),
         ("separator", ""),
+        ("separator", "a"),
+        ("separator", "="),
         ("hash", "md5"),
         ("encoding", "utf-8"),
         ("key", "rot13"),
@@ -41,6 +43,7 @@ def test_every_ready_made_recipe_could_be_an_operators_own(name: str) -> None:
         ("signature_header", "x" * 65),
         ("id_header", "webhook-test"),
         ("id_header", "proxy-id"),
+        ("id_header", "ce-id"),
         ("type_header", "idempotency-key"),
         ("type_header", "Webhook_Signature"),
         ("second_header", "webhook-signature"),
@@ -51,6 +54,14 @@ def test_what_receivers_could_not_verify_is_refused_at_its_field(field: str, val
         read({**RIGHT, field: value})
 
     assert refused.value.pointer == f"/{field}"
+
+
+def test_a_separator_that_begins_no_signature_is_needed_between_two_of_them() -> None:
+    with pytest.raises(RefusedRecipe) as refused:
+        read({**RIGHT, "prefix": "v1,", "separator": ","})
+    assert refused.value.pointer == "/separator"
+
+    assert read({**RIGHT, "prefix": "v1,", "separator": ",", "second_header": "x-next"}).separator == ","
 
 
 def test_the_id_is_signed_only_where_receivers_get_it() -> None:
