@@ -23,6 +23,7 @@ logging._srcfile = None
 
 
 # The token in an address of the portal or of a page that shows something once; signing secrets; API keys.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TOKENS = re.compile(
     r"(?i)(/enter(?:/|%2f)+|/portal/mail(?:/|%2f)+|/secret/|/portal-link/|/recovery-codes/|[?&]tested=)[\w:-]{20,}|(whsec_)[\w+/=-]+|(whk_[a-z]_)\w+"
 )
@@ -58,10 +59,15 @@ class TextFormatter(logging.Formatter):
         own_id = request_id.current()
         own = {"request_id": own_id} if own_id else {}
         lines = [
-            (head + " ".join([f"{name}={value}" for name, value in {**own, **each}.items()])).rstrip()
+            (head + " ".join([f"{name}={_in_one_line(value)}" for name, value in {**own, **each}.items()])).rstrip()
             for each in _fields(record)
         ]
         return redact("\n".join([*lines, self.formatException(record.exc_info)] if record.exc_info else lines))
+
+
+def _in_one_line(value: object) -> str:
+    """Strangers choose some of these values (a path, for one): none begins a line of its own or moves the cursor."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], str(value))
 
 
 class RefusalsInOneLine(logging.Filter):

@@ -70,7 +70,8 @@ def _of_address(text: str) -> list[dict[str, Any]]:
         split = urlsplit(text)
     except ValueError:
         return []
-    parts = [unquote(part) for part in split.path.split("/") if part]
+    # A NUL can be written twice as escaped, and PostgreSQL takes none.
+    parts = [unquote(part).replace("\0", "") for part in split.path.split("/") if part]
     for part in reversed(parts):
         if found := _whole_id(part) or ([_named("evt", UUID(part))] if _UUID.fullmatch(part) else None):
             return found

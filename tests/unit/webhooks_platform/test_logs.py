@@ -76,6 +76,13 @@ def test_a_text_line_is_the_time_the_level_the_message_and_the_fields() -> None:
     assert line == "2026-03-01T12:00:00.123+00:00 INFO    event.accepted event=evt_1 deliveries=2"
 
 
+def test_a_value_that_strangers_chose_begins_no_line_of_its_own() -> None:
+    line = TextFormatter().format(record("request.answered", fields={"path": "/\n2026 ERROR \x1b[2J\u2028x"}))
+
+    assert line.splitlines() == [line]
+    assert line.endswith(r"path=/\n2026 ERROR \x1b[2J\u2028x")
+
+
 def test_a_text_line_without_fields_ends_with_its_message() -> None:
     assert TextFormatter().format(record("x")) == "2026-03-01T12:00:00.123+00:00 INFO    x"
 

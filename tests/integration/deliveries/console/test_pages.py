@@ -287,7 +287,10 @@ def test_the_box_finds_what_a_pasted_address_is_about(operator: Client, acme: Co
         assert operator.get("/admin/find/", {"q": text}).headers["Location"] == f"/admin/{page}", text
 
 
-@pytest.mark.parametrize("text", ["https://nowhere.test/", "https://x/%ff/?q=%ff", "http://[", "https://x/consumers/"])
+@pytest.mark.parametrize(
+    "text",
+    ["https://nowhere.test/", "https://x/%ff/?q=%ff", "http://[", "https://x/consumers/", "https://x/consumers/a%00b/"],
+)
 def test_an_address_of_nothing_finds_nothing(operator: Client, acme: Consumer, text: str) -> None:
     answer = operator.get("/admin/find/", {"q": text})
     assert (answer.status_code, answer.context["hits"]) == (200, [])

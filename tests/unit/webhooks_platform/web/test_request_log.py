@@ -1,7 +1,7 @@
 """webhooks_platform/web/request_log.py: ids in and out, and one line for each request."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -47,7 +47,7 @@ def ask(inner: Inner, *, path: str = "/api/v1/events/", given: str | None = None
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[dict[str, Any]]]:
     """Filled as they are written, under the id of their moment."""
     caplog.set_level("INFO")
     written: list[dict[str, Any]] = []
@@ -57,8 +57,11 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
             written.append(orjson.loads(JsonFormatter().format(record)))
             return True
 
-    caplog.handler.addFilter(Writing())
-    return written
+    # The handler is the whole run's, so the filter has to go again.
+    writing = Writing()
+    caplog.handler.addFilter(writing)
+    yield written
+    caplog.handler.removeFilter(writing)
 
 
 def test_the_given_id_is_in_the_answer_and_in_the_line(lines: list[dict[str, Any]]) -> None:
