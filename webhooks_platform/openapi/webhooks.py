@@ -99,7 +99,11 @@ class WebhookOut(TypedDict):
     created_at: Annotated[Time, "When the event was accepted."]
     timestamp: Annotated[Time, "When it happened: `occurred_at`, else `created_at`."]
     api_version: str
-    data: Annotated[dict[str, Any], "Only `id` and `…_id` where the endpoint's `payload_mode` is `thin`."]
+    data: NotRequired[
+        Annotated[
+            dict[str, Any], "Where the endpoint's `payload_mode` is `thin`: only `id` and `…_id`, if there are any."
+        ]
+    ]
     ordering_key: NotRequired[str]
     sequence: NotRequired[Annotated[int, "Its place among the events of its ordering key, without gaps."]]
 

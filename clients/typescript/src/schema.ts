@@ -1380,7 +1380,7 @@ export interface components {
             api_version: string;
             /** Format: date-time */
             created_at: string;
-            data: {
+            data?: {
                 [key: string]: unknown;
             };
             id: string;
