@@ -35,6 +35,8 @@ URL = "https://receiver.test/hook"
 T = TypeVar("T")
 
 _FAR_AWAY = timedelta(days=36500)
+# Tables with a unique key that holds a time, `at`.
+_ONE_FOR_EACH_TIME = ("deliveries_tally", "deliveries_total")
 SHIFTED_COLUMNS = """
     SELECT table_name, string_agg(format('%%1$I = %%1$I - %%2$L::interval', column_name, %(by)s::text), ', ')
     FROM information_schema.columns
@@ -150,11 +152,12 @@ def pass_time(**by: float) -> None:
     with connection.cursor() as cursor:
         cursor.execute(SHIFTED_COLUMNS, {"by": f"{timedelta(**by).total_seconds()} seconds"})
         for table, changes in cursor.fetchall():
-            if table != "deliveries_tally":
+            if table not in _ONE_FOR_EACH_TIME:
                 cursor.execute(f"UPDATE {table} SET {changes}")
         # Far away and back: a row that takes another's time before that one has moved on would be refused as its twin.
         for step in (timedelta(**by) + _FAR_AWAY, -_FAR_AWAY):
-            cursor.execute("UPDATE deliveries_tally SET at = at - make_interval(secs => %s)", [step.total_seconds()])
+            for table in _ONE_FOR_EACH_TIME:
+                cursor.execute(f"UPDATE {table} SET at = at - make_interval(secs => %s)", [step.total_seconds()])
 
 
 def hold_until_somebody_waits(*, seconds: float = 1) -> None:
